@@ -7,6 +7,7 @@ import sys
 if sys.version_info < (3, 11):  # noqa: UP036  before any import that would fail
     sys.exit(f"apiserver: Python 3.11 or later is required; this is Python {sys.version.split()[0]}")
 
+import os
 import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from apiserver.app.serving import exit_codes
-from apiserver.cli.argument_parser import UsageError, hint_for
+from apiserver.cli.argument_parser import UsageError, help_hint, hint_for
 from apiserver.cli.commands import COMMANDS, HELP, KUBE_APISERVER, SERVERS
 from apiserver.cli.help_page import help_page
 from apiserver.cli.printing import print_error
 from apiserver.cli.subcommand import run_subcommand
 from apiserver.cli.version import version_line
-from apiserver.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.emulation import EmulatedRelease
 
 if TYPE_CHECKING:
     from apiserver.app.process import MakeHooks
@@ -36,6 +37,8 @@ def main(
     arguments: Sequence[str] | None = None, clock: Clock | None = None, drain_s: float | None = None
 ) -> int:
     """Runs the command line, and returns the exit code. clock, drain_s: passed to `run`."""
+    if arguments is None:
+        _end_at_signals()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and Path(sys.argv[0]).name == KUBE_APISERVER:
         given.insert(0, KUBE_APISERVER)
@@ -44,6 +47,24 @@ def main(
     except UsageError as error:
         _report(error, as_json=_logs_json(given))
         return exit_codes.USAGE
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "apiserver"):
+            raise
+        print_error(
+            f"cannot import {package}, which apiserver requires: {error}; run 'pip install apiserver'"
+        )
+        return exit_codes.FAILURE
+
+
+def _end_at_signals() -> None:
+    """Let SIGINT and SIGTERM end the program without a traceback until a command handles them.
+
+    The default action would do nothing to the first process of a container.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: os._exit(exit_codes.SIGNALLED + number))
 
 
 def _run(given: list[str], clock: Clock | None, drain_s: float | None) -> int:
@@ -54,7 +75,7 @@ def _run(given: list[str], clock: Clock | None, drain_s: float | None) -> int:
         own = command != KUBE_APISERVER  # Else scripts compare it with the real one's.
         return _print(version_line() if own else f"Kubernetes {EmulatedRelease().git_version}")
     if command == HELP:
-        return _run([*(each for each in given[1:] if each != HELP), "--help"], clock, drain_s)
+        return _run(_about(given[1:]), clock, drain_s)
     if command and not command.startswith("-") and command not in COMMANDS:
         raise UsageError(f"unknown command {command!r}", hint_for(command, COMMANDS))
     if command in _SUBCOMMANDS:
@@ -63,6 +84,14 @@ def _run(given: list[str], clock: Clock | None, drain_s: float | None) -> int:
     if command not in SERVERS and not _HELP_FLAGS.isdisjoint(options) and "--help-all" not in options:
         return _print(help_page().rstrip())
     return _serve(given, clock, drain_s)
+
+
+def _about(given: list[str]) -> list[str]:
+    """Returns the command line that prints the help that `help` is asked for. Raises UsageError."""
+    words = [each for each in given if each != HELP and each not in _HELP_FLAGS]
+    if words and words[0].startswith("-"):
+        raise UsageError(f"{HELP}: unknown flag: {words[0]}", f". {help_hint()}")
+    return [*words, "--help"]
 
 
 _HELP_FLAGS: Final = frozenset({"-h", "--help"})
@@ -139,15 +168,10 @@ def _snapshot(arguments: Sequence[str]) -> int:
     from apiserver.cli import snapshot
     from apiserver.storage.errors import StorageError
 
-    # SIGTERM raises KeyboardInterrupt, like SIGINT, so that no incomplete file is left behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         snapshot.run(arguments)
     except StorageError as error:
         print_error(error)
-        return exit_codes.FAILURE
-    except KeyboardInterrupt:
-        print_error("interrupted")
         return exit_codes.FAILURE
     return 0
 
@@ -174,16 +198,17 @@ def _ask(name: str, arguments: Sequence[str]) -> int:
 def _storage(command: str, arguments: Sequence[str]) -> int:
     """Run a subcommand of `storage`. command: the name that it was called by."""
     from apiserver.cli import storage
+    from apiserver.storage.errors import StorageError
 
     try:
         is_done = storage.run([command, *arguments])
-    except storage.RewriteFailed as error:
+    except (storage.RewriteFailed, StorageError) as error:
         print_error(error)
         return exit_codes.FAILURE
     except storage.Interrupted as interrupted:
         for line in storage.resume_hint([command, *arguments], interrupted):
             print_error(line)
-        return exit_codes.FAILURE
+        return exit_codes.SIGNALLED + interrupted.number
     return 0 if is_done else exit_codes.FAILURE
 
 
@@ -194,11 +219,14 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[Callable[[Sequence[str]], int], int]]] = 
     "migrate": (partial(_storage, "migrate"), exit_codes.FAILURE),
     "auth": (partial(_ask, "auth"), exit_codes.USAGE),
     "deprecations": (partial(_ask, "deprecations"), exit_codes.USAGE),
+    "top": (partial(_ask, "top"), exit_codes.FAILURE),
     "conformance": (partial(_run_alone, "conformance"), exit_codes.USAGE),
+    "types": (partial(_ask, "types"), exit_codes.FAILURE),
+    "doctor": (partial(_run_alone, "doctor"), exit_codes.USAGE),
     "faults": (partial(_ask, "faults"), exit_codes.FAILURE),
     **{
         name: (partial(_run_alone, name), exit_codes.FAILURE)
-        for name in ("audit", "convert", "envtest-assets", "completion", "version")
+        for name in ("audit", "convert", "crd", "envtest-assets", "extensions", "completion", "version")
     },
 }
 

@@ -1,26 +1,28 @@
 """Provides pytest fixtures for tests against a real API server.
 
     apiserver        a server for all tests of the session (`apiserver.testing.ApiServer`)
-    kube             a server for this test alone: a fork, with what the marks of the test say
-    kube_namespace   the name of a new namespace, of `kube` if the test uses that, else of `apiserver`
-    kube_users       kubeconfigs of the users that the marks name, by name
+    kube             a server for one test: a fork, configured by the test's marks
+    kube_namespace   the name of a new namespace, in `kube` if the test uses `kube`, otherwise in `apiserver`
+    kube_users       the kubeconfig paths of the users in the test's marks, by user name
 
-Clients of `kube`, for the libraries that are installed:
+These fixtures are clients of `kube`. Each fixture requires that the client library is installed:
 
     kubernetes_client, kubernetes_asyncio_configuration, kr8s_client, lightkube_client, pykube_client
 
-A mark on a test, a class or a module (`pytestmark`) configures `kube`; several marks add up:
+A mark on a test, a class or a module (`pytestmark`) configures `kube`. If a test has several marks, the
+server gets the settings of all marks:
 
     @pytest.mark.apiserver(crds="deploy/crds", manifests=["deploy/rbac.yaml", {...}],
-                           users={"alice": ["dev"]}, feature_gates={...}, flags=["--..."])
+                           users={"alice": ["dev"]}, feature_gates={...}, flags=["--..."],
+                           extensions=[app])
 
-The report of a failed test or fixture ends with the last requests that clients sent to `kube`, the last
-writes to it with their users, and its Events; without `kube` it is about `apiserver`. A fault that a test has
-injected and that never happened is an error of the test.
+The report of a failed test or fixture ends with the last requests to `kube`, the last writes with their
+users, and the Events in `kube`. If the test does not use `kube`, the report describes `apiserver`. A test
+fails if it injected a fault that never happened.
 
-Paths begin at the root of the tests (`rootdir`). Servers, and what is loaded, are made once for all tests
-that ask for the same. Nothing is imported or started before a test uses a fixture. Each process of
-pytest-xdist has its own servers.
+Paths in a mark are relative to pytest's root directory (`rootdir`). For all tests with the same settings, the
+plugin starts a single server and loads the objects once. The servers of `kube` are forks of this server. The
+plugin imports and starts nothing before a test uses a fixture. Each pytest-xdist process has its own servers.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
+    from apiserver.extensions import Extension
     from apiserver.testing import ApiServer, InjectedFault, Snapshot
 
 _HAS_PASSED: Final = pytest.StashKey[bool]()
@@ -49,16 +52,17 @@ _PATHS: Final = ((str, Path, Mapping, list, tuple), "files, folders, objects, or
 _VALUES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "crds": _PATHS,
     "manifests": _PATHS,
-    "users": ((Mapping, list, tuple, set), 'a list of names, or groups by name, as {"alice": ["dev"]}'),
-    "feature_gates": ((Mapping,), 'gates by name, as {"AGate": True}'),
-    "flags": ((list, tuple), 'a list of flags, as ["--emulated-version=1.34"]'),
+    "users": ((Mapping, list, tuple, set), 'a list of names, or groups by name, such as {"alice": ["dev"]}'),
+    "feature_gates": ((Mapping,), 'gates by name, such as {"AGate": True}'),
+    "flags": ((list, tuple), 'a list of flags, such as ["--emulated-version=1.34"]'),
+    "extensions": ((list, tuple), "a list of extensions, such as [app], or of their names"),
 }
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"{MARK}(crds, manifests, users, feature_gates, flags): what the server of the fixture `kube` has",
+        f"{MARK}({', '.join(_VALUES)}): configures the server of the fixture `kube`",
     )
 
 
@@ -91,7 +95,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     yield
     if never and has_passed:
         lines = "\n".join(f"- {each}" for each in never)
-        pytest.fail(f"faults were injected that never happened:\n{lines}", pytrace=False)
+        pytest.fail(f"the test injected faults that never happened:\n{lines}", pytrace=False)
 
 
 def _servers_with_faults(item: pytest.Item) -> Iterator[ApiServer]:
@@ -125,6 +129,7 @@ class _MarkSettings:
     users: dict[str, tuple[str, ...]] = field(default_factory=dict)
     feature_gates: dict[str, bool] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    extensions: list[Extension | str] = field(default_factory=list)
 
     @classmethod
     def of(cls, node: pytest.Item) -> _MarkSettings:
@@ -133,8 +138,8 @@ class _MarkSettings:
         for mark in reversed(list(node.iter_markers(MARK))):  # those of the module first
             unknown = sorted({*mark.kwargs} - {*_VALUES})
             if mark.args or unknown:
-                what = ", ".join(unknown) or "an argument without a name"
-                raise InvalidMark(f"pytest.mark.{MARK} has {', '.join(_VALUES)}, but not {what}")
+                what = ", ".join(unknown) or "a positional argument"
+                raise InvalidMark(f"pytest.mark.{MARK} accepts {', '.join(_VALUES)}, but not {what}")
             wanted.add(mark.kwargs)
         return wanted
 
@@ -157,6 +162,7 @@ class _MarkSettings:
             self.users[name] = tuple(groups)
         self.feature_gates |= options.get("feature_gates", {})
         self.flags += options.get("flags", ())
+        self.extensions += options.get("extensions", ())
 
 
 class _Servers:
@@ -169,13 +175,16 @@ class _Servers:
         self._snapshots: dict[object, Snapshot] = {}
 
     def server(self, wanted: _MarkSettings) -> ApiServer:
-        """Returns the empty server that has the given flags and feature gates."""
+        """Returns the empty server that has the given flags, feature gates and extensions."""
         from apiserver.testing import ApiServer
 
-        settings = (tuple(wanted.flags), tuple(sorted(wanted.feature_gates.items())))
+        gates = tuple(sorted(wanted.feature_gates.items()))
+        settings = (tuple(wanted.flags), gates, tuple(wanted.extensions))
         server = self._servers.get(settings)
         if server is None:
-            server = ApiServer(flags=wanted.flags, feature_gates=wanted.feature_gates)
+            server = ApiServer(
+                flags=wanted.flags, feature_gates=wanted.feature_gates, extensions=wanted.extensions
+            )
             self._servers[settings] = self._stack.enter_context(server)
         return server
 
@@ -204,10 +213,10 @@ def _apiserver_servers(request: pytest.FixtureRequest) -> Iterator[_Servers]:
 
 @pytest.fixture(scope="session")
 def apiserver(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterator[ApiServer]:
-    """Returns a server that all tests of the session share. Objects that one test leaves are seen by the
-    others.
+    """Returns a server that all tests of the session share. A test sees the objects that earlier tests left
+    on this server.
 
-    It is a fork, too: changes to it, and to its clock, do not affect the servers of `kube`.
+    Changes to this server and its clock do not affect the servers of the `kube` fixture.
     """
     with _apiserver_servers.fork(_MarkSettings()) as server:
         request.config.stash[_SESSION_SERVER] = server
@@ -217,7 +226,7 @@ def apiserver(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> I
 
 @pytest.fixture
 def kube(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterator[ApiServer]:
-    """Returns a server for this test alone, configured by the marks of the test."""
+    """Returns a server for a single test. The test's marks configure the server."""
     from apiserver.testing import ManifestNotLoaded, ServerDidNotStart
 
     failure = ""
@@ -234,7 +243,7 @@ def kube(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterat
 
 @pytest.fixture
 def kube_users(kube: ApiServer, request: pytest.FixtureRequest) -> dict[str, Path]:
-    """Returns the kubeconfigs of the users that the marks of the test name, by name."""
+    """Returns the kubeconfig paths of the users in the test's marks, by user name."""
     users = _MarkSettings.of(request.node).users
     return {name: kube.user(name, groups=groups) for name, groups in users.items()}
 
@@ -244,7 +253,7 @@ _numbers: Final = itertools.count(1)
 
 @pytest.fixture
 def kube_namespace(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Returns the name of a new namespace, which is deleted after the test."""
+    """Returns the name of a new namespace. The plugin deletes the namespace after the test."""
     own = "kube" in request.fixturenames
     server: ApiServer = request.getfixturevalue("kube" if own else "apiserver")
     name = f"test-{next(_numbers)}"
@@ -266,12 +275,12 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        pytest.fail(f"this fixture needs the library {name.partition('.')[0]}: {error}", pytrace=False)
+        pytest.fail(f"this fixture requires the library {name.partition('.')[0]}: {error}", pytrace=False)
 
 
 @pytest.fixture
 def kubernetes_client(kube: ApiServer) -> Iterator[Any]:
-    """Returns a `kubernetes.client.ApiClient`, for `kubernetes.client.CoreV1Api(...)` and the like."""
+    """Returns a `kubernetes.client.ApiClient`, for example for `kubernetes.client.CoreV1Api(...)`."""
     with _library("kubernetes.config").new_client_from_config_dict(kube.kubeconfig_dict) as client:
         yield client
         client.rest_client.pool_manager.clear()  # which it leaves open
@@ -279,7 +288,7 @@ def kubernetes_client(kube: ApiServer) -> Iterator[Any]:
 
 @pytest.fixture
 def kubernetes_asyncio_configuration(kube: ApiServer) -> Any:
-    """Returns a configuration, for `async with kubernetes_asyncio.client.ApiClient(...)`."""
+    """Returns a configuration for `async with kubernetes_asyncio.client.ApiClient(...)`."""
     # They take 30 ms, which a suite that does not use them should not pay.
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
@@ -294,13 +303,13 @@ def kubernetes_asyncio_configuration(kube: ApiServer) -> Any:
 
 @pytest.fixture
 def kr8s_client(kube: ApiServer) -> Any:
-    """Returns a kr8s client of `kube`, as `kr8s.api(...)` does."""
+    """Returns a kr8s client for `kube`, like `kr8s.api(...)`."""
     return _library("kr8s").api(kubeconfig=str(kube.kubeconfig))
 
 
 @pytest.fixture
 def lightkube_client(kube: ApiServer) -> Iterator[Any]:
-    """Returns a `lightkube.Client` of `kube`."""
+    """Returns a `lightkube.Client` for `kube`."""
     config = _library("lightkube").KubeConfig.from_file(str(kube.kubeconfig))
     client = _library("lightkube").Client(config=config)
     yield client
@@ -310,7 +319,7 @@ def lightkube_client(kube: ApiServer) -> Iterator[Any]:
 
 @pytest.fixture
 def pykube_client(kube: ApiServer) -> Iterator[Any]:
-    """Returns a `pykube.HTTPClient` of `kube`."""
+    """Returns a `pykube.HTTPClient` for `kube`."""
     pykube = _library("pykube")
     client = pykube.HTTPClient(pykube.KubeConfig(kube.kubeconfig_dict))
     with client.session:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
+import signal
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from apiserver.app.serving import logs
 from tests.support.api import Api
 from tests.support.logged_secrets import ALL_SERVERS
 from tests.support.objects import config_maps
@@ -21,12 +24,21 @@ from tests.support.test_order import longest_first
 
 _numbers: Final = itertools.count(1)
 
+# A shell without job control ignores SIGINT in what it runs in the background, and so would each program that
+# tests start: programs inherit that, but not a handler.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Examples are the same in each run, so that a failure tells of what was changed, not of luck. `make fuzz` and
 # ARGS="--hypothesis-profile=search" look for new ones. Other processes use the machine, too: how long one
 # example takes, to run or to draw, says nothing.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same examples", settings.get_profile("search"), derandomize=True)
 settings.load_profile("same examples")
+
+# The poller of `grpc.aio` is the process's, and logs during a later test that the loop of an earlier one is
+# closed.
+logging.getLogger("asyncio").addFilter(lambda record: "PollerCompletionQueue" not in record.getMessage())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,6 +79,19 @@ def no_secret_is_logged() -> Iterator[None]:
     """Fails at the end, when all servers of this process have ended, if one has written a secret."""
     yield
     assert ALL_SERVERS.found == []
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Logging is the process's; each test leaves it as it found it, also one that runs a command."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    levels = {name: logging.getLogger(name).level for name in (logs.REQUESTS, *logs.LIBRARIES)}
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, each in levels.items():
+        logging.getLogger(name).setLevel(each)
 
 
 @pytest.fixture(scope="session")

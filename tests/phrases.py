@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
-CHECKED: Final = ("apiserver", "storage", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+CHECKED: Final = (
+    *("apiserver", "storage", "docs", "examples", "deploy"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+)
 # Patterns of phrases, and what to write instead.
 PHRASES: Final = {
     r"(is|are|was|were|be|been|being) (not )?told(?! apart)": "gets, sees, is reported",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,12 +15,13 @@ from apiserver.cli.conformance.results import Counts, Outcome, Result, counts_by
 from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS, default_of
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
+from apiserver.cli.storage import MIGRATE
+from apiserver.meta.releases.emulation import NEWEST_MINOR
+from apiserver.meta.releases.gate_effects import BUILTIN, GATED, NONE, gate_effects
+from apiserver.meta.releases.gates import known_gates
 from apiserver.metrics.declarations import Metric, MetricStability, known_metrics, not_served
-from apiserver.releases.emulation import NEWEST_MINOR
-from apiserver.releases.gate_effects import BUILTIN, GATED, NONE, gate_effects
-from apiserver.releases.gates import known_gates
 from tests.support.api_pages import class_page
-from tests.support.command_pages import command_page
+from tests.support.command_pages import command_page, connection_flags, marked_up
 from tests.test_conformance import expected_failures, strict_passes
 
 ROOT: Final = Path(__file__).parent.parent
@@ -27,6 +29,10 @@ METRICS: Final = ROOT / "docs" / "reference" / "metrics.md"
 COMMAND_LINE: Final = ROOT / "docs" / "reference" / "command-line.md"
 FLAGS: Final = ROOT / "docs" / "reference" / "flags.md"
 TESTING: Final = ROOT / "docs" / "reference" / "testing-api.md"
+ALERTS: Final = ROOT / "deploy" / "prometheus" / "alerts.yml"
+PROMETHEUS_RULE: Final = ROOT / "deploy" / "kubernetes" / "prometheusrule.yaml"
+# Charts have no files from outside.
+CHART_ALERTS: Final = ROOT / "deploy" / "helm" / "apiserver" / "files" / "alerts.yml"
 CONFORMANCE: Final = ROOT / "docs" / "reference" / "conformance.md"
 FEATURE_GATES: Final = ROOT / "docs" / "reference" / "feature-gates.md"
 _GENERATED: Final = "<!-- Made by `make docs`; tests check that it is up to date. -->"
@@ -34,26 +40,48 @@ _METRICS_HEAD: Final = f"""# Metrics
 
 {_GENERATED}
 
-The endpoint `/metrics` serves these metrics, with the names that Kubernetes uses. The help text of a metric
-begins with its stability class:
+The `/metrics` endpoint serves the metrics on this page. If kube-apiserver has an equivalent metric, this
+server's metric has the same name. The help text of a metric begins with the metric's stability class:
 
-- `[STABLE]` metrics do not change. If they are deprecated, they remain for three more releases.
-- `[BETA]` metrics remain for one more release.
-- `[ALPHA]` and `[INTERNAL]` metrics, and those of the process, which have no class, can change at any time.
+- `[STABLE]` metrics do not change. After a `[STABLE]` metric is deprecated, the server serves it for three
+  more releases.
+- After a `[BETA]` metric is deprecated, the server serves it for one more release.
+- `[ALPHA]` and `[INTERNAL]` metrics can change at any time.
+- Metrics without a stability class describe the server process and can change at any time.
 
-Before a deprecated metric is removed, it is hidden for one release. `--show-hidden-metrics-for-version` shows
-it again.
+Before a deprecated metric is removed, it is hidden for one release. The server serves hidden metrics only if
+`--show-hidden-metrics-for-version` is set.
 
-`--disabled-metrics` omits metrics, and `--allow-metric-labels` limits the values of their labels.
-`apiserver_workers` and `apiserver_worker_restarts_total` exist with `--workers` only, and
-`apiserver_audit_level_total` and `apiserver_audit_error_total` after the first audit event and the first lost
-one.
+The `--disabled-metrics` flag disables metrics, and the `--allow-metric-labels` flag limits the values of
+metric labels. The `apiserver_workers` and `apiserver_worker_restarts_total` metrics exist only if `--workers`
+is set.
 """
 _MISSING_HEAD: Final = """
 ## Metrics that only kube-apiserver has
 
-These are the metrics of kube-apiserver 1.36 that this server does not have, with the reasons.
+This server does not have the following kube-apiserver 1.36 metrics. The text above each table explains why
+the metrics in the table are missing.
 """
+
+
+_PROMETHEUS_RULE_HEAD: Final = """\
+# The alerts in ../prometheus/alerts.yml, for the job in servicemonitor.yaml. `make docs` generates this file.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: apiserver
+  namespace: apiserver
+  labels:
+    app.kubernetes.io/name: apiserver
+spec:
+"""
+
+
+def prometheus_rule() -> str:
+    """Returns deploy/kubernetes/prometheusrule.yaml."""
+    _, groups, text = ALERTS.read_text().partition("groups:\n")
+    text = (groups + text).replace('job="apiserver"', 'job="apiserver/apiserver"')
+    return _PROMETHEUS_RULE_HEAD + textwrap.indent(text, "  ")
 
 
 def metrics_reference() -> str:
@@ -83,11 +111,11 @@ _COMMANDS_HEAD: Final = f"""# Command line
 _COMMANDS_TEXT: Final = """
 ## Help
 
-`apiserver --help` prints the commands and the most important flags, and `apiserver --help-all` prints all
-flags of the server. `apiserver COMMAND --help` and `apiserver help COMMAND` describe a command. Help fits the
-width of the terminal, or the width that the variable `COLUMNS` names.
+`apiserver --help` prints the commands and the most important flags. `apiserver --help-all` prints all server
+flags. `apiserver COMMAND --help` and `apiserver help COMMAND` print help for a command. The help text is
+wrapped to the width of the terminal. To use a different width, set the `COLUMNS` environment variable.
 
-The error after a mistake suggests the nearest command or flag:
+If a command or flag is unknown, the error message suggests the most similar name:
 
 ```text
 $ apiserver --etcd-server=http://127.0.0.1:2379
@@ -96,16 +124,17 @@ apiserver: unknown flag: --etcd-server; did you mean --etcd-servers? See 'apiser
 
 ## Output
 
-Results go to stdout; errors, warnings and logs go to stderr. When the server is ready, it prints one line on
-stdout, which scripts can wait for:
+Commands print results to stdout, and errors, warnings and logs to stderr. When the server is ready, it prints
+one line to stdout. Scripts can wait for this line to detect that the server is ready:
 
 ```text
 ready https://127.0.0.1:6443 kubeconfig=/home/me/apiserver-data/admin.kubeconfig
 ```
 
-If stderr is a terminal, the server also prints a summary there: its version, the store, the data directory,
-the URL, and the command that points kubectl to it. With `--logging-format=json`, all lines on both outputs
-are JSON objects; the line on stdout has the keys `msg` (`ready`), `url` and `kubeconfig`.
+If stderr is a terminal, the server also prints a summary to stderr. The summary contains the server's
+version, store, data directory and URL, and a command that connects kubectl to the server. With
+`--logging-format=json`, all lines on stdout and stderr are JSON objects. In this format, the ready line on
+stdout has the keys `msg` (with the value `ready`), `url` and `kubeconfig`.
 
 ## Exit codes
 
@@ -114,15 +143,26 @@ are JSON objects; the line on stdout has the keys `msg` (`ready`), `url` and `ku
 | 0 | The command succeeded, or SIGTERM or SIGINT stopped the server. |
 | 1 | The command failed, or the server could not start. |
 | 2 | The command line or a configuration file is not valid. |
-| 128 + n | A second signal, number n, ended the server before it had stopped gracefully. |
+| 128 + n | Signal n interrupted a command or the server startup, or ended a graceful shutdown early. |
 
-The descriptions of commands below name their other exit codes.
+The sections for individual commands describe additional exit codes.
 
 ## apiserver serve
 
-Starts the server. The word `serve` may be omitted; [Flags](flags.md) lists the flags. `apiserver
-kube-apiserver` starts the server with kube-apiserver's defaults, and so does a link to the program that is
-named `kube-apiserver`.
+Starts the server. You can omit the word `serve`. The [Flags](flags.md) page lists all flags. `apiserver
+kube-apiserver` starts the server with three [kube-apiserver defaults](differences.md#defaults). If you start
+the program through a link named `kube-apiserver`, it also uses these defaults.
+"""
+
+
+_MIGRATE_TEXT: Final = """## apiserver migrate
+
+```text
+apiserver migrate [RESOURCE ...] [flags]
+```
+
+`apiserver migrate` is an alias for [`apiserver storage rewrite`](#apiserver-storage-rewrite). Both commands
+take the same arguments and flags.
 """
 
 
@@ -132,8 +172,11 @@ def command_line_reference() -> str:
     lines += (f"| `{name}` | {each.summary} |" for name, each in COMMANDS.items())
     lines.append(_COMMANDS_TEXT)
     for name, each in COMMANDS.items():
-        if name not in (*SERVERS, HELP):
+        if name == MIGRATE:
+            lines.append(_MIGRATE_TEXT)
+        elif name not in (*SERVERS, HELP):
             lines += command_page(name, each.summary, each.build_parser())
+    lines += connection_flags()
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -141,18 +184,19 @@ _FLAGS_HEAD: Final = f"""# Flags
 
 {_GENERATED}
 
-Wherever kube-apiserver has a flag for something, this server has the same flag with the same meaning. Each
-flag can also be set in the YAML file that `--config` names. Flags on the command line take precedence.
+Flags have the same names and meanings as in kube-apiserver. To set flags in a YAML file, specify the file
+with `--config`. Command-line flags take precedence over flags in the `--config` file.
 
-A deprecated flag works, and the server logs a warning (`--flag-deprecation-warnings=false` switches it off).
-The flag remains for six months or one release, whichever is longer; a beta flag for three months. After that,
-the server refuses to start with the flag, and names its replacement.
+A deprecated flag still works, but the server logs a warning. To disable deprecation warnings, set
+`--flag-deprecation-warnings=false`. A deprecated flag continues to work for at least one release and at least
+six months. A deprecated beta flag continues to work for at least one release and at least three months. If
+you set a removed flag, the server refuses to start, and the error message names the replacement.
 """
 _IGNORED_HEAD: Final = """
 ## Flags of kube-apiserver without effect
 
-The server accepts these flags, and `--insecure-port=0`, with a warning. So a script that starts
-kube-apiserver can start this server instead.
+The server accepts the flags in this table and `--insecure-port=0`, so that kube-apiserver startup scripts
+work with this server. The server logs a warning for each of these flags that you set.
 """
 
 
@@ -161,7 +205,8 @@ def flags_reference() -> str:
     lines = [_FLAGS_HEAD]
     for title, flags in SECTIONS.items():
         rows = [
-            (_names(flag), flag.value, _code(flag.default or default_of(flag)), flag.help) for flag in flags
+            (_names(flag), flag.value, _code(flag.default or default_of(flag)), marked_up(flag.help))
+            for flag in flags
         ]
         lines += [f"## {title}\n", *_table(("flag", "value", "default", "meaning"), rows), ""]
     reasons: dict[str, list[str]] = {}
@@ -172,11 +217,11 @@ def flags_reference() -> str:
         *_table(("flags", "why"), [(", ".join(flags), reason) for reason, flags in reasons.items()]),
         "",
         "## Flags of kube-apiserver that are refused\n",
-        "It would be unsafe to ignore these flags.\n",
-        *_table(("flag", "why"), [(_code(f"--{flag}"), why) for flag, why in REFUSED.items()]),
+        "The server refuses to start with the flags in this table, because ignoring them would be unsafe.\n",
+        *_table(("flag", "why"), [(_code(f"--{flag}"), marked_up(why)) for flag, why in REFUSED.items()]),
         "",
         "## Flags that are deprecated or removed\n",
-        "The releases are those of Kubernetes. 1.15, the oldest one here, includes all earlier ones.\n",
+        "The second and third columns contain Kubernetes releases, where `1.15` means 1.15 or earlier.\n",
         *_table(
             ("flag", "deprecated since", "removed in", "instead"),
             [
@@ -184,7 +229,7 @@ def flags_reference() -> str:
                     _code(f"--{each.flag}"),
                     f"1.{each.deprecated}",
                     "-" if each.removed is None else f"1.{each.removed}",
-                    each.instead,
+                    marked_up(each.instead),
                 )
                 for each in LIFECYCLES.values()
             ],
@@ -197,22 +242,24 @@ _GATES_HEAD: Final = f"""# Feature gates
 
 {_GENERATED}
 
-`--feature-gates` switches features on and off. The names, stages and defaults of gates are those of the
-Kubernetes release that `--emulated-version` names. The server accepts gates without effect and logs a
-warning.
+The `--feature-gates` flag switches feature gates on and off. Each gate has the same name, stage and default
+as in the Kubernetes release that `--emulated-version` sets. The exceptions are `LegacyNodeRoleBehavior` and
+`WindowsHostNetwork`, which are off by default in the releases in which they are alpha. If you set a gate that
+has no effect, the server accepts it but logs a warning. In the tables, `on` means that the gate is on by
+default, and `locked` means that you cannot change the gate.
 
 ## Gates that have an effect
 """
 _BUILTIN_HEAD: Final = """
 ## Features that are always on
 
-These gates cannot be switched off.
+This server always behaves as if the gates in this table were on. You cannot switch these gates off.
 """
 _INEFFECTIVE_HEAD: Final = """
 ## Gates without effect
 
-These gates are on by default in Kubernetes 1.36 and have no effect here, for the reasons in the table. Gates
-that are off by default and not on this page have no effect, either.
+The gates in this table are on by default in Kubernetes 1.36 but have no effect in this server. The table
+explains why. If a gate is off by default and this page does not list it, the gate has no effect.
 """
 
 
@@ -227,10 +274,10 @@ def feature_gates_reference() -> str:
         if name in of_fields:
             where.append("fields: `apiserver/catalogue/gated_fields.txt`")
         rows.append((_code(name), _stages(name), ", ".join(where)))
-    lines += _table(("gate", "stages", "where"), rows)
+    lines += _table(("gate", "stages", "implemented in"), rows)
     lines.append(_BUILTIN_HEAD)
     lines += _table(
-        ("gate", "stages", "where"),
+        ("gate", "stages", "implemented in"),
         [
             (_code(name), _stages(name), ", ".join(map(_module, effect.modules)))
             for name, effect in effects.items()
@@ -250,15 +297,15 @@ _TESTING_HEAD: Final = f"""# Testing API
 
 {_GENERATED}
 
-The Python module `apiserver.testing` starts API servers in tests. It needs neither pytest nor a client
-library. All names on this page can be imported from it:
+The `apiserver.testing` Python module starts API servers in tests. The module requires neither pytest nor a
+client library. You can import all names on this page from the `apiserver.testing` module:
 
 ```python
 from apiserver.testing import ApiServer, User
 ```
 
-[Testing](../testing/index.md) shows how to use them, and describes the fixtures of the pytest plugin. The
-names on this page are public: they follow the semantic version of the package.
+The [Testing](../testing/index.md) page shows how to use this module, and describes the fixtures of the
+pytest plugin. The names on this page form a public API that follows semantic versioning.
 """
 # The sections of the page. Instances of the classes without a signature there are made by the others.
 TESTING_SECTIONS: Final[Mapping[str, Sequence[str]]] = {
@@ -294,10 +341,10 @@ _CONFORMANCE_HEAD: Final = f"""# Conformance
 
 {_GENERATED}
 
-`apiserver conformance` measures how much of Kubernetes' API a server has. It replays recorded
-conversations, which are short sequences of HTTP requests, and compares the answers with those of
-kube-apiserver: status codes, bodies, warnings, watch events, and the calls of webhooks. It works with any
-server: this one, kube-apiserver, k3s, kcp, or a mock.
+The `apiserver conformance` command measures how much of the Kubernetes API a server implements. The command
+replays recorded conversations, which are short sequences of HTTP requests, and compares the status codes,
+bodies, warnings, watch events and webhook calls with those recorded from kube-apiserver. You can test any
+Kubernetes API server, such as apiserver, kube-apiserver, k3s, kcp, or a mock server.
 
 ## Measure a server
 
@@ -306,47 +353,58 @@ apiserver conformance --kubeconfig admin.kubeconfig
 apiserver conformance --server http://127.0.0.1:8080 --area watch --area rv -o html >report.html
 ```
 
-The package contains the conversations and the program that replays them, in an archive of 135 kB. A package
-that was built without the folder `tests/conformance` lacks them; the command says so.
+The package includes a 135 kB archive that contains the conversations and the program that replays them. If
+the package was built without the `tests/conformance` folder, it does not contain the conversations, and the
+command fails with an error.
 
-- Use a server for tests. Conversations create namespaces, definitions, policies and webhooks with random
-  names. They delete them at the end, also when the command is interrupted.
-- The user must be a member of `system:masters`, or a cluster-admin. One conversation expects that the user
-  is called `admin`. Some ask as the user `alice` of the group `dev`, who has no permissions: pass the token
-  of that user with `--token-alice`; otherwise the first user impersonates alice.
-- The server must be able to call webhooks on this machine. They listen at the address from which this
-  machine connects to the server, or at that of `--webhook-host`. The report has a note if no conversation
-  with webhooks passed.
-- The conversations were recorded without controllers, a scheduler and nodes. With them, about one in ten
-  fails: for example, controllers create the ConfigMap `kube-root-ca.crt` in each namespace, where
-  conversations list or watch ConfigMaps. The report has a note then.
-- Nine conversations need features that are off by default. Name those that are on with `--features`.
-- The exit code is 0 if no conversation failed, 1 if any did, and 2 if the arguments are invalid, the server
-  cannot be reached, or it refuses the credentials. `-o json`, `-o junit` and `-o html` list all differences.
+- Do not test a production server. The conversations create namespaces, custom resource definitions, policies
+  and webhooks with random names. Before the command exits, it deletes all objects that the conversations
+  created, even if you interrupt it.
+- The user whose credentials the command uses must be a member of `system:masters` or have the `cluster-admin`
+  role. One conversation requires this user to be named `admin`.
+- Some conversations send requests as the `alice` user, who belongs to the `dev` group and has no permissions.
+  Use `--token-alice` to pass a token for `alice`. If you do not set `--token-alice`, the command impersonates
+  `alice`.
+- The server under test must be able to call webhooks on the machine that runs the command. By default, the
+  webhooks listen on the IP address from which this machine connects to the server under test. To use another
+  address, set `--webhook-host`. If all conversations with webhooks fail, a note in the report explains the
+  likely cause.
+- We recorded the conversations without controllers, a scheduler or nodes. On a complete cluster, about 10% of
+  the conversations fail. For example, some conversations that list or watch ConfigMaps fail because a
+  controller creates the `kube-root-ca.crt` ConfigMap in each namespace. The report for a complete cluster
+  contains a note about the failures that controllers cause.
+- Nine conversations need features that are off by default. If the server under test has any of these features
+  enabled, list them in `--features`.
+- The command exits with code 0 if no conversation failed, and with code 1 if any conversation failed. The
+  command exits with code 2 if the arguments are invalid, if the server is unreachable, or if the server
+  rejects the credentials.
+- The `-o json`, `-o junit` and `-o html` outputs contain all differences between the actual and the recorded
+  responses.
 
 ## Results
 
-Each column has the number of conversations that pass.
+The table shows the number of conversations that pass on each server.
 
-kube-apiserver is the reference: the conversations were recorded from release {RECORDED_FROM[1:]}, so that it
-passes all of them by definition. apiserver ran with the flags of the recorded kube-apiserver:
+We recorded the conversations with kube-apiserver {RECORDED_FROM[1:]}, which therefore passes all
+conversations by definition. We ran apiserver with the same flags that we used for kube-apiserver:
 
 ```sh
 apiserver '--controllers=-*' --service-cluster-ip-range=10.0.0.0/16 --disable-admission-plugins= \\
   --authorization-mode=Node,RBAC --service-account-signing-key-file=rsa.key --token-auth-file=tokens.csv
 ```
 
-Tests replay the conversations against it, and fail when a result differs from this page.
+This project's tests replay the conversations and fail if a result differs from the results on this page.
 
-[kmock](https://pypi.org/project/kmock/) is a mock that keeps objects as they are sent, and claims no more. It
-ran on 2026-11-28 as a `KubernetesEmulator` with its bundled resources. It cannot create namespaces, but
-most conversations begin with that.
+[kmock](https://pypi.org/project/kmock/) is a mock server that stores objects exactly as clients send them. We
+tested kmock's `KubernetesEmulator` class with its bundled resources on 2026-11-28. Most conversations fail on
+kmock because they first create a namespace, which kmock cannot do.
 """
 _FAILURES_HEAD: Final = """
 ## Where apiserver differs
 
-{skipped} conversations are not replayed: they need features that are off by default. {failed} fail, because
-apiserver answers differently on purpose; [Differences from kube-apiserver](differences.md) has the reasons.
+On apiserver, the command skipped {skipped} conversations because they need features that are off by default.
+Another {failed} conversations failed because of deliberate differences between apiserver and kube-apiserver.
+The [Differences from kube-apiserver](differences.md) page describes how these differences affect clients.
 """
 # The conversations that other servers pass, by area.
 _OTHERS: Final[Mapping[str, Mapping[str, int]]] = {"kmock 0.8": {"discovery": 1}}
@@ -452,6 +510,8 @@ def main() -> None:
     FEATURE_GATES.write_text(feature_gates_reference())
     CONFORMANCE.write_text(conformance_reference())
     METRICS.write_text(metrics_reference())
+    PROMETHEUS_RULE.write_text(prometheus_rule())
+    CHART_ALERTS.write_text(ALERTS.read_text())
     TESTING.write_text(testing_reference())
 
 

@@ -191,5 +191,5 @@ def test_how_often_a_create_enters_the_package_of_custom_resources(
         defined.create(name, spec={"m": 2}).ok()
     found = traced.visits()
     assert_nothing_is_missing(found)
-    (said,) = re.findall(r"A create enters the package (\w+) times", ARCHITECTURE)
+    (said,) = re.findall(r"`custom_resources`\s+package (\w+) times", ARCHITECTURE)
     assert NUMBERS.index(said) + 1 == len(found.entrances), found.entrances

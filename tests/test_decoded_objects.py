@@ -18,6 +18,7 @@ ON_LOOP: Final = {
     "controllers/cluster_trust_bundles.py": "an object of this server's own",
     "controllers/flow_control_objects.py": "cluster administrators write these, and few",
     "controllers/leader_election.py": "a Lease of this server's own",
+    "controllers/extension_definitions.py": "definitions of extensions, before the server is ready",
     "controllers/namespace_default_objects.py": "what is built in",
     "controllers/rbac_bootstrap.py": "what is built in, and stored of that, before the server is ready",
     "controllers/service_cidrs.py": "cluster administrators write these, and few",

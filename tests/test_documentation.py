@@ -39,8 +39,8 @@ MODULES: Final = sorted(
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _BLOCK: Final = re.compile(r"^```.*?^```|^    .*?$", re.MULTILINE | re.DOTALL)
-# A block that is a file, which readers make themselves.
-_SHOWN: Final = re.compile(r"^```\w+\n# (\S+)$", re.MULTILINE)
+# A block that is a file, which readers make themselves, and a command that writes one.
+_SHOWN: Final = re.compile(r"(?:^```\w+\n# |^apiserver .+ > )(\S+)$", re.MULTILINE)
 _PYTHON_FILE: Final = re.compile(r"(?<![\w/.-])(?:[\w-]+/)*\w+\.py\b")
 _FOLDER: Final = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*)`")
 _SYMBOL: Final = re.compile(r"`((?:[\w-]+/)+\w+)\.py:([A-Za-z_][\w.]*)`")

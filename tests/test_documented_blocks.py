@@ -20,6 +20,9 @@ from tests.support.required import library
 INSTALLS: Final = "installs packages from a registry; tests/deploy/test_wheel.py installs the wheel"
 CONTAINERS: Final = "needs a container engine; tests/deploy/test_image.py starts the image where there is one"
 REPLICAS: Final = "needs an etcd cluster; tests/deploy/test_replicas.py runs replicas on one"
+COPIES: Final = "needs an etcd cluster; tests/server/test_storage_copy.py copies to and from an etcd"
+MEMBERS: Final = "needs a snapshot of etcd; tests/server/test_snapshot_command.py restores three members"
+SYSTEMD: Final = "needs systemd or a cluster; tests/deploy runs prepare.py"
 BESIDE: Final = "tests/testing/test_docs_testing.py runs or checks it, with the tools that it needs"
 GO_TEST: Final = 'KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" go test ./...'
 MAVEN: Final = "needs a project in Java with Maven"
@@ -58,6 +61,28 @@ NOT_RUN: Final[dict[tuple[str, str], str]] = {
         "apiserver --etcd-servers=https://etcd-1:2379,https://etcd-2:2379,https://etcd-3:2379 \\",
     ): REPLICAS,
     (
+        "docs/operating/etcd-and-replicas.md",
+        "etcdctl alarm list",
+    ): "needs an etcd that is full; tests/storage/etcd/test_full_stores.py frees one",
+    **{
+        ("docs/operating/etcd-and-replicas.md", first_line): reason
+        for first_line, reason in {
+            "etcdctl endpoint status --cluster --write-out=table": REPLICAS,
+            "# /etc/systemd/system/apiserver-certificates.service": SYSTEMD,
+            "systemctl enable --now apiserver-certificates.timer": SYSTEMD,
+            "python deploy/prepare.py --directory /credentials --url https://api.example \\": SYSTEMD,
+            "apiserver storage copy --from apiserver-data --to https://etcd-1:2379 \\": COPIES,
+            "copied /var/lib/apiserver to https://etcd-1:2379: 200000 keys, …": COPIES,
+            "apiserver storage copy --from https://etcd-1:2379 --from-etcd-cafile=ca.crt \\": COPIES,
+            "apiserver: a kube-apiserver uses the prefix /registry in etcd at https://etcd-1:2379, …": COPIES,
+        }.items()
+    },
+    (
+        "docs/operating/backup.md",
+        "apiserver snapshot restore backup.db --data-dir=/var/lib/etcd \\",
+    ): MEMBERS,
+    ("docs/operating/backup.md", "# On etcd-1:"): MEMBERS,
+    (
         "docs/developing/browsers.md",
         "// dashboard.js",
     ): "needs a browser; tests/server/test_websocket.py watches",
@@ -68,7 +93,10 @@ PAGES_NOT_RUN: Final[dict[str, str]] = {
     "docs/reference/conformance.md": "long; tests/server/test_conformance_command.py runs the command",
     "docs/reference/command-line.md": "the help of the commands, which `make docs` writes",
     "docs/reference/testing-api.md": "signatures, which `make docs` writes",
+    "docs/operating/alerts.md": "expressions; tests/deploy/test_prometheus.py checks them",
     "docs/operating/install.md": f"{INSTALLS}; Docker {CONTAINERS}",
+    "docs/operating/doctor.md": "depends on the machine; tests/server/test_doctor.py makes these set-ups",
+    "docs/operating/traces.md": "needs a collector; tests/server/test_tracing.py has one",
     "docs/developing/releasing.md": "tests/deploy/test_release.py builds a release",
 }
 CLIENTS: Final = ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "pykube", "kopf")

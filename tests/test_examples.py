@@ -25,6 +25,7 @@ from tests.deploy.artefacts import ROOT, compose, entrypoint
 from tests.support.etcd_process import etcd_binaries, free_port
 from tests.support.eventually import WITHIN_S, until
 from tests.support.kubectl import MISSING, program, usable_versions
+from tests.support.pages import blocks
 from tests.support.required import library, missing
 from tests.support.server_process import ServerProcess
 
@@ -96,8 +97,9 @@ def test_a_readme_shows_every_file_that_matters(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if (EXAMPLES / name / "requirements.txt").exists()])
 def test_what_an_example_requires_is_what_is_tested(name: str) -> None:
+    """This package is not among it: on PyPI, the name may be that of another one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    ours = {re.split(r"[^\w-]", each)[0] for each in project["optional-dependencies"]["test"]} | {"apiserver"}
+    ours = {re.split(r"[^\w-]", each)[0] for each in project["optional-dependencies"]["test"]}
     required = (EXAMPLES / name / "requirements.txt").read_text().split()
     assert {re.split(r"[^\w-]", each)[0] for each in required} - ours == set()
 
@@ -108,6 +110,14 @@ def test_the_servers_of_a_readme_start_with_their_flags(name: str) -> None:
         words = shlex.split(command)
         if words[0] == "apiserver":
             assert parse(words[1:]).warnings == ()
+
+
+@pytest.mark.parametrize("name", ["shop.py", "first.yaml"])
+def test_the_tutorial_builds_the_shop(name: str) -> None:
+    """It first defines a type of one version, in a line that it removes later."""
+    parts = [block.text for block in blocks("docs/tutorials/your-own-api.md") if block.path == name]
+    built = "\n\n".join(text.partition("\n")[2] for text in parts)
+    assert built.replace("app.crd(Order)\n\n\n", "", 1) == (EXAMPLES / "shop" / name).read_text()
 
 
 # ---- suites of pytest
@@ -122,6 +132,7 @@ SUITES: Final = {
     "ci": Suite(1),
     "fastapi-dashboard": Suite(6, needs=("fastapi", "httpx", "kubernetes_asyncio", "uvicorn")),
     "kopf-operator": Suite(6, needs=("kopf", "lightkube")),
+    "shop": Suite(18),
 }
 
 
@@ -206,6 +217,21 @@ def test_the_dashboard_as_its_readme_starts_it(tmp_path: Path) -> None:
     with following_the_readme("fastapi-dashboard", "uvicorn", tmp_path, f"--port={port}"):
         until(lambda: _answers(f"{url}/"), what="the page")
         until(lambda: any(each["ready"] == 5 for each in _first_event(f"{url}/events")), what="five Pods")
+
+
+@pytest.mark.slow
+@pytest.mark.kubectl
+def test_the_shop_as_its_readme_starts_it(tmp_path: Path) -> None:
+    directory = copied("shop", tmp_path)
+    kubectl = program((usable_versions() or [MISSING])[-1])
+    server_line, *lines = [line for line in commands("shop") if line.startswith(("apiserver", "kubectl"))]
+    flags, variables = shlex.split(server_line)[1:], {"PYTHONPATH": str(directory)}
+    with ServerProcess(tmp_path / "data", *flags, module="apiserver", environment=variables) as server:
+        *created, show, explain = (line.replace("kubectl", kubectl) for line in lines)
+        for line in created:
+            run(line, directory, KUBECONFIG=str(server.kubeconfig))
+        until(lambda: "configmap/first-invoice" in run(show, directory, KUBECONFIG=str(server.kubeconfig)))
+        assert "The number of pieces." in run(explain, directory, KUBECONFIG=str(server.kubeconfig))
 
 
 def _first_event(url: str) -> Any:

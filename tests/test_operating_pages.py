@@ -17,10 +17,10 @@ from apiserver.metrics.declarations import known_metrics
 ROOT: Final = Path(__file__).parent.parent
 OPERATING: Final = ROOT / "docs" / "operating"
 TROUBLESHOOTING: Final = (OPERATING / "troubleshooting.md").read_text()
-MONITORING: Final = (OPERATING / "monitoring.md").read_text()
+ALERTS: Final = (OPERATING / "alerts.md").read_text()
 _, _, OF_CLIENTS = TROUBLESHOOTING.partition("## Messages of clients")
-# The first cell of each row of a table.
-_CELL: Final = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+# The first cell of each row of a table of messages; other tables list paths.
+_CELL: Final = re.compile(r"^\| `([^/`][^`]*)` \|", re.MULTILINE)
 _PLACEHOLDER: Final = re.compile(r"%(?:\.\d+)?[a-z]")
 _METRIC: Final = re.compile(
     r"`((?:apiserver|etcd|authentication|aggregator|pod_security|cardinality)_[a-z_]+)(…?)`"
@@ -78,11 +78,15 @@ def test_there_are_enough_messages_each_once() -> None:
     assert len(_CELL.findall(OF_CLIENTS)) >= 3
 
 
-def test_every_alert_has_an_explanation() -> None:
+def test_every_alert_names_its_section() -> None:
+    """In which a reader finds what to do."""
     rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
-    alerts = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
-    _, _, reactions = MONITORING.partition("## React to alerts")
-    assert _CELL.findall(reactions.partition("\n## ")[0]) == alerts
+    alerts = {rule["alert"]: rule for group in rules["groups"] for rule in group["rules"]}
+    _, *sections = re.split(r"^## ", ALERTS, flags=re.MULTILINE)
+    assert [section.partition("\n")[0] for section in sections] == list(alerts)
+    for alert, section in zip(alerts, sections, strict=True):
+        assert alerts[alert]["annotations"]["runbook_url"] == f"docs/operating/alerts.md#{alert.lower()}"
+        assert re.findall(r"^\*\*(\w+)\.\*\* ", section, re.MULTILINE) == ["Meaning", "Confirm", "Act"], alert
 
 
 @pytest.mark.parametrize("page", sorted(OPERATING.glob("*.md")), ids=lambda page: page.stem)

@@ -43,6 +43,9 @@ OTHERS: Final = {
         "as-group",
         "cascade",
         "clusterrole",
+        "timeout",
+        "dry-run",
+        "from-file",
         "from-literal",
         "group",
         "image",
@@ -57,24 +60,40 @@ OTHERS: Final = {
     "apiserver audit": {"by", "denied"},
     "apiserver conformance": {"area", "features", "kubeconfig", "server", "token-alice", "webhook-host"},
     "apiserver convert": {"output-version", "strict"},
+    "apiserver crd": {"release"},
     "apiserver deprecations": {"fail-in", "kubeconfig", "server", "token-file", "certificate-authority"},
-    "apiserver snapshot": {"force"},
-    "apiserver storage": {"after", "rate"},
-    "curl": {"cacert"},
+    "apiserver snapshot": {"force", "initial-cluster", "initial-cluster-token"},
+    "apiserver top": {"by", "kubeconfig", "sort"},
+    "apiserver storage": {
+        *{"after", "allow-running-source", "bump-revision", "force", "from", "objects-of", "rate", "to"},
+        *{f"{side}-etcd-{name}" for side in ("from", "to") for name in ("cafile", "certfile", "keyfile")},
+    },
+    "curl": {"cacert", "data", "header", "request"},
     "docker": {"build", "detach", "name", "no-deps", "publish", "read-only", "rm", "tag", "tmpfs", "volume"},
-    "etcd": {"quota-backend-bytes"},
-    "etcdutl": {"bump-revision", "mark-compacted"},
-    "kubectl apply": {"force-conflicts"},
+    "etcd": {"election-timeout", "heartbeat-interval", "quota-backend-bytes", "trusted-ca-file"},
+    "etcdctl": {"cluster", "endpoints", "physical", "write-out"},
+    "etcdutl": {"bump-revision", "initial-advertise-peer-urls", "mark-compacted", "name"},
+    "kubectl apply": {"filename", "force-conflicts"},
+    "make bench": {"store"},
     "make release": {"commit", "no-image"},
     "mypy": {"strict"},
-    "pip": {"find-links", "no-deps", "no-index", "wheel-dir"},
-    "prepare.py": {"print-kubeconfig"},
+    "make fuzz, soak": {"minutes"},
+    "pip": {"constraint", "editable", "find-links", "no-deps", "no-index", "wheel-dir"},
+    "prepare.py": {"directory", "name", "print-kubeconfig", "url"},
+    "sed": {"in-place"},
     "sha256sum": {"check"},
+    "systemctl": {"now"},
 }
 
 
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= LINES_MAX
+
+
+def test_passing_conversations_are_those_of_the_conformance_page() -> None:
+    total = re.search(r"\*\*total\*\* \| (\d+) \| (\d+)", PAGES)
+    assert total
+    assert ALL.count(f"{total[2]} of the {total[1]}") == 2  # in the README and among the features
 
 
 def test_flags_exist() -> None:
@@ -102,13 +121,13 @@ def rows(header: str) -> list[list[str]]:
 
 
 def test_all_controllers_are_listed() -> None:
-    named = [name for row in rows("| controller | does |") for name in re.findall(r"`([a-z-]+)`", row[0])]
+    named = [name for row in rows("| controller | task |") for name in re.findall(r"`([a-z-]+)`", row[0])]
     assert sorted(named) == sorted(flag_values.CONTROLLERS)
 
 
 def test_all_simulated_components_are_listed() -> None:
     named = [
-        name for row in rows("| simulated | flag | does |") for name in re.findall(r"`([a-z-]+)`", row[0])
+        name for row in rows("| controller | flag | task |") for name in re.findall(r"`([a-z-]+)`", row[0])
     ]
     assert sorted(named) == sorted(each.NAME for each in (node_controller, scheduler, kubelet, workloads))
 
@@ -124,27 +143,32 @@ def test_admission_plugins_are_those_that_run() -> None:
 
 
 LIMITS: Final = {
-    "request body": f"{connection.BODY_BYTES_MAX // 2**20} MiB",
-    "stored object, as JSON": f"{interface.VALUE_BYTES_MAX / 2**20:g} MiB",
-    "headers": f"{connection.HEADER_BYTES_MAX // 2**10} KiB, {connection.HEADERS_MAX} of them",
-    "duration of a request (not of a watch)": f"{SERVING.request_timeout_s:.0f} s",
-    "connection without a complete request": f"{connection.IDLE_TIMEOUT_S:.0f} s",
-    "comparing the permissions in a role with its writer's": f"{rule_coverage.STEPS_MAX:,} steps",
+    "size of a request body": f"{connection.BODY_BYTES_MAX // 2**20} MiB",
+    "size of a stored object, as JSON": f"{interface.VALUE_BYTES_MAX / 2**20:g} MiB",
+    "request headers": (
+        f"{connection.HEADER_BYTES_MAX // 2**10} KiB in total, and {connection.HEADERS_MAX} headers"
+    ),
+    "time until the response to a request is ready, except for watches": f"{SERVING.request_timeout_s:.0f} s",
+    "time that a connection can stay open without a complete request": f"{connection.IDLE_TIMEOUT_S:.0f} s",
+    "steps to check that a role's author has all permissions in the role": f"{rule_coverage.STEPS_MAX:,}",
     "requests in flight": (
-        f"{SERVING.max_requests_inflight} reads, {SERVING.max_mutating_requests_inflight} writes"
+        f"{SERVING.max_requests_inflight} reads and {SERVING.max_mutating_requests_inflight} writes"
     ),
-    "bodies being received": (
-        f"{body_limits.LARGE_BODIES_BYTES_MAX // 2**20} MiB of large ones and "
-        f"{body_limits.SMALL_BODIES_BYTES_MAX // 2**20} MiB of others"
+    "request bodies that the server is receiving": (
+        f"{body_limits.LARGE_BODIES_BYTES_MAX // 2**20} MiB for bodies over "
+        f"{body_limits.SMALL_BODY_BYTES // 2**10} KiB, and "
+        f"{body_limits.SMALL_BODIES_BYTES_MAX // 2**20} MiB for all other bodies"
     ),
-    "body that arrives slowly": f"{body_limits.BYTES_PER_PERIOD_MIN // 2**10} KiB in 5 s",
-    "old versions of objects": f"{Config().storage.etcd_compaction_interval_s / 60:.0f} minutes",
+    "minimum speed of a request body": f"{body_limits.BYTES_PER_PERIOD_MIN // 2**10} KiB in 5 s",
+    "age of the old object versions that clients can list and watch": (
+        f"{Config().storage.etcd_compaction_interval_s / 60:.0f} minutes"
+    ),
 }
 
 
 @pytest.mark.parametrize(("what", "limit"), LIMITS.items(), ids=LIMITS)
 def test_limits(what: str, limit: str) -> None:
-    told = {row[0]: row[1] for row in rows("| what | limit | beyond it |")}
+    told = {row[0]: row[1] for row in rows("| subject | limit | effect above the limit |")}
     assert limit in told[what]
 
 
@@ -153,11 +177,22 @@ def test_all_dependencies_have_a_reason() -> None:
     needed = {re.split(r"[>=<;\[]", text)[0] for text in project["dependencies"]}
     tested = {re.split(r"[>=<;\[]", text)[0] for text in project["optional-dependencies"]["test"]}
     built = {re.split(r"[>=]", text)[0] for text in tomllib.loads(PYPROJECT)["build-system"]["requires"]}
-    listed: dict[str, set[str]] = {"": set(), "tests": set(), "the build": set()}
-    for name, _ in rows("| | why |"):
+    extras = {
+        f"the extra `{extra}`": {
+            re.split(r"[>=<;\[]", text)[0] for text in project["optional-dependencies"][extra]
+        }
+        for extra in ("helm", "tracing")
+    }
+    listed: dict[str, set[str]] = {of: set() for of in ("", "tests", "the build", *extras)}
+    for name, _ in rows("| package | purpose |"):
         of, _, names = name.removeprefix("*").rpartition(":* ")
         listed[of].update(names.split(", "))
-    assert listed == {"": needed, "tests": tested, "the build": built - needed}
+    assert listed == {
+        "": needed,
+        "tests": tested - {"apiserver"},  # with the extra
+        "the build": built - needed,
+        **{of: names - {"apiserver"} for of, names in extras.items()},
+    }
 
 
 # String literals that look like the names of annotations and labels.

@@ -18,7 +18,8 @@ made just before they are written, from data that does not change any more: a ba
 time of the same events made during their requests. So a recorded request costs some microseconds, and any
 other only the lookup of its rule, which is cached.
 
-`backends` writes events; `endpoints.auditing` calls it, and decides which requests wait for their events.
+`backends` writes events. `endpoints.audit_middleware` calls it, and decides which requests wait for their
+events.
 
 Differences from Kubernetes: `requestObject` is the body as the client sent it, without the defaults that
 Kubernetes' decoder adds; an object is left out if it exceeds `request_audit.OBJECT_BYTES_MAX`, or the budget

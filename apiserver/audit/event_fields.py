@@ -1,7 +1,5 @@
 """The fields of an audit event as JSON; those that many events share are cached.
 
-What many events have alike is remembered.
-
 Source: k8s.io/apiserver, pkg/apis/audit/v1/types.go.
 """
 
@@ -61,10 +59,7 @@ class ObjectReference(NamedTuple):
 
 
 def text(value: str) -> bytes:
-    """Returns a text as JSON; text that is not valid Unicode, such as bytes of a header, is replaced.
-
-    What is no Unicode, as the bytes of a header may be, is replaced.
-    """
+    """Returns a text as JSON; text that is not valid Unicode, such as bytes of a header, is replaced."""
     try:
         return orjson.dumps(value)
     except TypeError:

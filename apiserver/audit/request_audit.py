@@ -338,10 +338,7 @@ class RequestAudit:
             more.has_response = True
 
     def forget_response(self) -> None:
-        """Release the budget of the response's object, when its events are made or it is not recorded.
-
-        Its events are made, or it is not recorded.
-        """
+        """Release the budget of the response's object, when its events are made or it is not recorded."""
         more = self.details
         if more is not None and more.taken:
             self._context.budget.held -= more.taken

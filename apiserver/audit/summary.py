@@ -79,7 +79,7 @@ class Summary:
         self._names = 0
 
     def add_line(self, line: bytes) -> None:
-        """Count the event in a line; other lines count as malformed. Anything else is malformed."""
+        """Count the event in a line; other lines count as malformed."""
         if not line.strip():
             return
         try:

@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 from apiserver.meta import table
 from apiserver.meta.field_errors import Errors
+from apiserver.meta.releases.emulation import DEFAULT_MINOR
+from apiserver.meta.releases.gates import gates_of
 from apiserver.meta.table import Columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import FieldGetter
@@ -23,8 +25,6 @@ from apiserver.registry.strategy import (
     only_status,
     only_status_without_metadata,
 )
-from apiserver.releases.emulation import DEFAULT_MINOR
-from apiserver.releases.gates import gates_of
 from apiserver.schema.compile import Default
 
 

@@ -53,15 +53,15 @@ from apiserver.catalogue.type_versions import (
 )
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates, gates_of
+from apiserver.meta.releases.lifecycles import REMOVED_BEFORE, in_domain, known_lifecycles
 from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
-from apiserver.registry.builtin_codec import BuiltinCodec
-from apiserver.registry.object_decoder import OtherStorageVersion, StoredKind, StoredKinds
+from apiserver.registry.builtin_version_codec import BuiltinCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.registry.storage_form import StorageForm
+from apiserver.registry.stored_version_decoder import OtherStorageVersion, StoredKind, StoredKinds
 from apiserver.registry.strategy import DeclaredChecks, Strategy
-from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
-from apiserver.releases.gates import FeatureGates, gates_of
-from apiserver.releases.lifecycles import REMOVED_BEFORE, in_domain, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
 from apiserver.schema.shapes import ShapeCompiler
@@ -169,7 +169,7 @@ class Catalogue(StoredKinds):
             resource_prefix("", full_group(each.group, brand), each.resource) for each in self._types
         )
         self._shapes = ShapeCompiler()
-        self._versions = self._stored = TypeVersions(self._types, brand, release)
+        self._versions = TypeVersions(self._types, brand, release)
         # By the configuration of served versions.
         self._tables: SharedValues[tuple[RuntimeConfig, int | None], _SharedTable] = SharedValues(
             SHARED_TABLES_MAX
@@ -187,17 +187,15 @@ class Catalogue(StoredKinds):
         """
         copied = copy.copy(self)
         copied._service_allocator, copied._declared = service_allocator, declared
-        copied._stored = self._versions
         return copied
 
     def share(self, oldest: EmulatedRelease) -> SharedTypes:
         """Store objects so that servers of an older release on the store can read them, too.
 
-        From then on `other_version` recognizes objects that are stored in another version.
-        oldest: see `releases.sharing.shared_release`.
+        oldest: see `meta.releases.sharing.shared_release`.
         """
         release = self._release._replace(min_compatible=oldest.min_compatible)
-        self._stored = stored = TypeVersions(self._types, self._brand, release, oldest.minor)
+        stored = TypeVersions(self._types, self._brand, release, oldest.minor)
         forms: dict[GroupResource, StorageForm | None] = {}
         unreadable: set[GroupResource] = set()
         there = [builtin for builtin in self._types if lifecycle_of(builtin).is_in(self._release.minor)]
@@ -250,7 +248,7 @@ class Catalogue(StoredKinds):
         if not kind:
             return None
         if (found := self._by_version.get((api_version, kind))) is not None:
-            return self._stored.other_version(found)
+            return self._versions.other_version(found)
         if self._has_removed or not self._may_be_removed(api_version):
             return self._unreadable(head, api_version, kind)
         removed = self._removed(self._types)
@@ -281,7 +279,7 @@ class Catalogue(StoredKinds):
         for life in known_lifecycles().values():
             if life.kind == kind and in_domain(life.group_version, domain) == api_version:
                 text = f'no kind "{kind}" is registered for version "{api_version}"'
-                return OtherStorageVersion(head, partial(_refuse, text), is_written=False)
+                return OtherStorageVersion(head, partial(_refuse, text), api_version)
         return None
 
     def _may_be_removed(self, api_version: str) -> bool:

@@ -18,9 +18,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.meta.releases.gates import FeatureGates, known_gates
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.releases.gates import FeatureGates, known_gates
 from apiserver.schema.validation.documents import at
 
 _IN_TEMPLATE: Final = "spec.template.spec"

@@ -15,10 +15,10 @@ from apiserver.catalogue.builtins import Catalogue
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Invalid
 from apiserver.meta.field_errors import FieldError, field_below, item_below
+from apiserver.meta.releases.emulation import OLDEST_MINOR, EmulatedRelease
+from apiserver.meta.releases.lifecycles import Lifecycle, known_lifecycles
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, version_priority
-from apiserver.releases.emulation import OLDEST_MINOR, EmulatedRelease
-from apiserver.releases.lifecycles import Lifecycle, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import TypeMismatch
 
@@ -81,7 +81,7 @@ class ManifestConverter:
         """
         api_version, kind = document.get("apiVersion"), document.get("kind")
         if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
-            raise NotConvertible("it has no apiVersion or kind")
+            raise NotConvertible("apiVersion or kind is missing")
         source = self._types.get((api_version, kind))
         if source is None:
             if self.is_builtin(api_version):

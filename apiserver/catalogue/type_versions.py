@@ -1,7 +1,7 @@
 """The versions of built-in types: the hub, the stored version, and the conversion of others.
 
 One version of a type is its *hub*: rules are written for it, and every other version is converted to it and
-back. Which version is stored depends on the release (`releases.lifecycles.storage_version`).
+back. Which version is stored depends on the release (`meta.releases.lifecycles.storage_version`).
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import overload
 from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.catalogue.common.other_versions import hub_of
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.lifecycles import Lifecycle, known_lifecycles, storage_version
 from apiserver.meta.vocabulary import GroupResource, GroupVersion
-from apiserver.registry.builtin_codec import HubVersion
-from apiserver.registry.object_decoder import OtherStorageVersion
+from apiserver.registry.builtin_version_codec import HubVersion
 from apiserver.registry.served_resource import version_priority
 from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import head_of
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.releases.lifecycles import Lifecycle, known_lifecycles, storage_version
+from apiserver.registry.stored_version_decoder import OtherStorageVersion
 
 
 class TypeVersions:
     """The versions of some types.
 
     If a type is the same in several versions, the first of them is its hub.
-    oldest: see `releases.lifecycles.storage_version`.
+    oldest: see `meta.releases.lifecycles.storage_version`.
     """
 
     def __init__(
@@ -87,17 +87,13 @@ class TypeVersions:
         return StorageForm(api_version_of(stored, self._brand), stored.kind, hub.from_hub)
 
     def other_version(self, builtin: BuiltinType) -> OtherStorageVersion | None:
-        """Returns the conversion of objects that are stored in this version; None if it is the hub, and
-        stored.
-        """
+        """Returns the conversion of objects that are stored in this version; None if it is the hub."""
         hub = self._hub(builtin)
         if hub is None:
-            if self.stored_as(builtin) is builtin:
-                return None
-            hub = hub_of(builtin)
+            return None
         group_version = GroupVersion(full_group(hub.group, self._brand), hub.version)
-        is_written = self.stored_as(builtin) is builtin
-        return OtherStorageVersion(head_of(str(group_version), hub.kind), hub.to_hub, is_written)
+        head = head_of(str(group_version), hub.kind)
+        return OtherStorageVersion(head, hub.to_hub, api_version_of(builtin, self._brand))
 
     def _hub(self, builtin: BuiltinType) -> HubConversion | None:
         if builtin.hub is not None:

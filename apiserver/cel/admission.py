@@ -195,6 +195,20 @@ class AdmissionCompiler:
             found = self._environments[key] = _environment_of(variables, makes_patches)
         return found
 
+    def worst_cost(self, text: str, kind: ExpressionKind) -> int | None:
+        """Returns the greatest cost of a valid expression; None if it depends on the objects.
+
+        The sizes of objects are not known. kube-apiserver estimates no costs of such expressions, but limits
+        what each evaluation may cost.
+        """
+        # Imported only for functions of extensions.
+        from apiserver.cel.cost_estimate import estimate
+        from apiserver.cel.functions import UNBOUNDED
+
+        node = self._environment(kind.has_authorizer, kind.makes_patches).check(text).node
+        cost = estimate(node, types.DYN).high
+        return None if cost >= UNBOUNDED else cost
+
     def problem(self, text: str) -> str:
         """Returns the error of an expression, whatever it evaluates to; empty if there is none."""
         try:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from apiserver.releases.emulation import MAJOR, EmulatedRelease
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.emulation import MAJOR, EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates
 
 Release = tuple[int, int]
 # The releases from which on new expressions compare numbers of different types, have their constants

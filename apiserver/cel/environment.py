@@ -1,7 +1,4 @@
-"""Environments, which check expressions of one kind and compile them to programs.
-
-They check expressions and make programs of them.
-"""
+"""Environments, which check expressions of one kind and compile them to programs."""
 
 from __future__ import annotations
 

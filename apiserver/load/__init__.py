@@ -13,16 +13,16 @@
 
 All requests share one event loop. Each scheduler decides in one place which item is next, and has a bound:
 
-    what waits                   decided by                           turns             bound
-    clients that send            `serving.tls_transport`              by sender         READS_PER_ROUND
-    TLS handshakes               `serving.listener`                   first come        HANDSHAKE_TURN_S
-    bodies being received        `endpoints.body_limits`              by user           bytes of a SharedPool
-    requests with their bodies   `flowcontrol`                        by flow           seats
-    the same, without fairness   `endpoints.request_slots`            by user           slots of a SharedPool
-    work that is not small       `offload.Lane`                       by user           WAITING_MAX
-    long work on the loop        `storage.event_loop_turns`, for stores, too     fewest turns      TURN_S
-    watches with events          `endpoints.watch_stream`             first come        TURN_S
-    clients that do not read     `unread_answers`                     none: dropped     ALL_BYTES_MAX
+    what waits                       decided by                  turns           bound
+    clients that send                `serving.tls_transport`     by sender       READS_PER_ROUND
+    TLS handshakes                   `serving.listener`          first come      HANDSHAKE_TURN_S
+    bodies being received            `endpoints.body_limits`     by user         bytes of a SharedPool
+    requests with their bodies       `endpoints.flowcontrol`     by flow         seats
+    the same, without fairness       `endpoints.request_slots`   by user         slots of a SharedPool
+    work that is not small           `offload.Lane`              by user         WAITING_MAX
+    long lists, and other long work  `storage.event_loop_turns`  fewest turns    TURN_S
+    watches with events              `endpoints.watch_stream`    first come      TURN_S
+    clients that do not read         `unread_answers`            none: dropped   ALL_BYTES_MAX
 
 Turns by sender and by user are those of a `FairQueue`, or shares of a `SharedPool`; first come is a
 `TurnQueue`. They are not one scheduler, since each has another input: bytes whose user is not known yet,

@@ -1,4 +1,7 @@
-"""Queues on the event loop: `FairQueue` serves its holders in turn, `TurnQueue` works in order of time."""
+"""Queues on the event loop: `FairQueue` serves its holders in turn, `TurnQueue` works in order of time.
+
+Long lists are in neither: `storage.event_loop_turns` splits them into pieces.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 from typing import Generic, TypeVar
+
+from apiserver.tracing.request_trace import no_request
 
 T = TypeVar("T")
 
@@ -72,12 +77,15 @@ class TurnQueue(Generic[T]):
         self._turn_s, self._work, self._on_failure = turn_s, work, on_failure
         self._waiting: deque[T] = deque()
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def append(self, item: T) -> None:
         """Schedule an item for after the current code has returned to the event loop, or later in this
         turn.
         """
         if not self._waiting:
-            self._loop.call_soon(self._work_on_some)
+            self._loop.call_soon(self._work_on_some, context=no_request())
         self._waiting.append(item)
 
     def _work_on_some(self) -> None:
@@ -95,4 +103,4 @@ class TurnQueue(Generic[T]):
                     waiting.popleft()
         finally:  # Also if `on_failure` raises, which the event loop logs: the others still have their turns.
             if waiting:
-                self._loop.call_soon(self._work_on_some)
+                self._loop.call_soon(self._work_on_some, context=no_request())

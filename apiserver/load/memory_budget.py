@@ -22,10 +22,9 @@ RETRY_AFTER_S: Final = 5
 
 
 class Pressure(enum.IntEnum):
-    """The memory pressure: NONE: all work is done. HIGH: large work is refused. CRITICAL: all but small work
-    is.
+    """How short memory is.
 
-    HIGH: large work is refused. CRITICAL: all but small work is.
+    NONE: all work is done. HIGH: large work is refused. CRITICAL: all but small work is refused.
     """
 
     NONE = 0

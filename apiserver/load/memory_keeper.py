@@ -216,7 +216,7 @@ class MemoryKeeper:
         level = logging.WARNING if self._budget.pressure is not Pressure.NONE else logging.INFO
         log.log(
             level,
-            "memory pressure is %s: %d of %d MiB",
+            "memory pressure is %s: the process uses %d of %d MiB",
             self._budget.pressure.name.lower(),
             resident >> 20,
             self._budget.limit_bytes >> 20,

@@ -13,6 +13,8 @@ that of calls. It comes before work that begins another call of the same user: a
 parsed takes twenty times as much memory, and sixty of them, all parsed before the first is stored, take more
 than a gigabyte.
 
+A long list is no work for a thread: it takes turns on the event loop (`storage.event_loop_turns`).
+
 Small work may take long, too. Such work is *bounded*: on the loop it raises `TakesLong` at its bound, and is
 done again, unbounded, in a thread.
 """
@@ -33,6 +35,7 @@ from apiserver.load.size_class import LARGE_BYTES, SizeClass, TakesLong, size_cl
 from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
 from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import Document
+from apiserver.tracing import request_trace
 
 # How long a thread waits for the event loop, whose turns take some milliseconds.
 LOOP_ANSWER_S: Final = 10.0
@@ -80,13 +83,16 @@ class Lane:
         """Returns the result of `work`, or raises its error. Raises TooManyRequests if too much work
         waits.
         """
-        loop = asyncio.get_running_loop()
-        if self._is_busy:
-            await self._wait(loop, user, may_refuse)
-        self._is_busy = True
-        # No variable here holds the future: with an exception in it that would be a cycle, which would keep
-        # a whole body in memory until the garbage collector comes.
-        return await self._started(loop, work)
+        loop, began = asyncio.get_running_loop(), perf_counter()
+        try:
+            if self._is_busy:
+                await self._wait(loop, user, may_refuse)
+            self._is_busy = True
+            # No variable here holds the future: with an exception in it that would be a cycle, which would
+            # keep a whole body in memory until the garbage collector comes.
+            return await self._started(loop, work)
+        finally:
+            request_trace.record("worker thread", began, self.name)
 
     def _started(self, loop: asyncio.AbstractEventLoop, work: Callable[[], _T]) -> asyncio.Future[_T]:
         try:
@@ -151,14 +157,15 @@ class Lane:
 class Offload:
     """Runs work on the event loop if it is small, else in the lane for its size, for one user.
 
+    user: the one whose work it is; `SERVER` for the server itself.
     lanes: those for each size of work, shared by all users.
     """
 
-    __slots__ = ("_user", "lanes")
+    __slots__ = ("lanes", "user")
 
     def __init__(self, user: str = SERVER, lanes: Mapping[SizeClass, Lane] | None = None) -> None:
         """lanes: new ones if not given."""
-        self._user = user
+        self.user = user
         self.lanes = new_lanes() if lanes is None else lanes
 
     def for_user(self, user: str) -> Offload:
@@ -174,7 +181,7 @@ class Offload:
         """
         if size is SizeClass.SMALL:
             return work(*args, **kwargs)
-        return await self.lanes[size].run(self._user, partial(work, *args, **kwargs), may_refuse=True)
+        return await self.lanes[size].run(self.user, partial(work, *args, **kwargs), may_refuse=True)
 
     async def run_begun(
         self, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
@@ -182,7 +189,7 @@ class Offload:
         """Run work as `run` does, but without refusing it, because its call has begun."""
         if size is SizeClass.SMALL:
             return work(*args, **kwargs)
-        return await self.lanes[size].run(self._user, partial(work, *args, **kwargs), may_refuse=False)
+        return await self.lanes[size].run(self.user, partial(work, *args, **kwargs), may_refuse=False)
 
     async def run_bounded(self, size: SizeClass, work: Callable[[bool], _T]) -> _T:
         """Run `work(is_bounded)` as `run_begun` does; it is bounded on the event loop."""
@@ -191,7 +198,7 @@ class Offload:
                 return work(True)
             except TakesLong:
                 size = SizeClass.HUGE
-        return await self.lanes[size].run(self._user, partial(work, False), may_refuse=False)
+        return await self.lanes[size].run(self.user, partial(work, False), may_refuse=False)
 
     async def document(self, found: EncodedObject) -> Document:
         """Returns a decoded object, as its own `document` does. Raises CorruptObject.

@@ -41,7 +41,6 @@ class Allocator:
     def tune(self) -> None:
         """Reduce the freed memory that the allocator keeps; to be called before there are threads.
 
-
         Settings of the environment are not changed. Nor are glibc's thresholds for mapped blocks and for the
         end of the heap: with fixed ones lists of large objects took twice the CPU time, and `trim` is enough.
         """

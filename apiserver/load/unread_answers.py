@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from apiserver.load.user_shares import holder_of
 from apiserver.meta.vocabulary import UserInfo
+from apiserver.tracing.request_trace import no_request
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class UnreadAnswers:
         if self._total > self._all_bytes_max:
             self._shed(now)
         if self._timer is None:
-            self._timer = self._loop.call_later(min(_CHECK_S, self._stalled_s / 10), self._check)
+            self._look_later()
 
     def discard(self, reader: UnreadConnection) -> None:
         """Note that a client has read everything, or is gone."""
@@ -151,7 +152,11 @@ class UnreadAnswers:
         self._shed(now)
         self._timer = None
         if self._unread:
-            self._timer = self._loop.call_later(min(_CHECK_S, self._stalled_s / 10), self._check)
+            self._look_later()
+
+    def _look_later(self) -> None:
+        delay_s = min(_CHECK_S, self._stalled_s / 10)
+        self._timer = self._loop.call_later(delay_s, self._check, context=no_request())
 
     def _shed(self, now: float) -> None:
         """Drop responses until users, and all together, are within their bounds."""
@@ -193,7 +198,9 @@ class UnreadAnswers:
         if now - self._logged_at >= _LOG_EVERY_S:
             self._logged_at = now
             log.warning(
-                "dropped %d responses that clients did not read, the last of %r", self._dropped, unread.holder
+                "dropped %d responses that clients did not read; the last response was for %r",
+                self._dropped,
+                unread.holder,
             )
 
     def _count(self, reader: UnreadConnection, unread: _Unread) -> None:

@@ -3,6 +3,9 @@
 Users need no list, no quota and no history: what a user may hold follows from what is free now. It is the
 dynamic threshold by which switches share a buffer between their ports. Source: Choudhury and Hahne, "Dynamic
 Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998.
+
+Bodies, slots and places of paused requests are shared so. Requests wait for their seats in
+`endpoints.flowcontrol`, and long lists for their turns on the event loop in `storage.event_loop_turns`.
 """
 
 from __future__ import annotations
@@ -41,6 +44,11 @@ class SharedPool:
     def __init__(self, capacity: float) -> None:
         self.free = capacity
         self._held: dict[str, int] = {}  # by user, for users that hold something
+
+    @property
+    def held_total(self) -> int:
+        """The part that users hold."""
+        return sum(self._held.values())
 
     def held(self, user: str) -> int:
         return self._held.get(user, 0)

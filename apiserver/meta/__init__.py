@@ -1,4 +1,4 @@
-"""The vocabulary of all packages: errors, groups and versions, metadata, selectors, options, tables.
+"""The vocabulary of all packages: errors, metadata, selectors, options, tables, releases.
 
     vocabulary     types and constants: documents, group versions, users, attributes of requests
     brand          the two words that a deployment may choose, and the names made from them
@@ -12,6 +12,7 @@
     expiring_answers
                    responses of other servers that remain valid for some time
     text_caches    caches of results for texts, which can be emptied when memory is short
+    releases       the APIs, feature gates and storage versions of each release of Kubernetes
 
 No module does I/O or reads a clock; callers pass the time.
 """

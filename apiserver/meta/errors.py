@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from apiserver.golang.quoting import aggregate
+from apiserver.golang.quoting import aggregate, go_quote
 from apiserver.meta import field_errors
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document, GroupKind, GroupResource
@@ -163,6 +163,17 @@ class MethodNotAllowed(ApiError):
     def __init__(self) -> None:
         super().__init__("the server does not allow this method on the requested resource", details={})
 
+    @classmethod
+    def of_verb(cls, resource: GroupResource, verb: str) -> MethodNotAllowed:
+        """Returns the error for a verb that is not served, where its method is served for another one.
+
+        Source: k8s.io/apimachinery, pkg/api/errors, NewMethodNotSupported.
+        """
+        error = cls()
+        error.message = f"{verb} is not supported on resources of kind {go_quote(str(resource))}"
+        error.details = {"group": resource.group, "kind": resource.resource}
+        return error
+
 
 class NotAcceptable(ApiError):
     code, reason = 406, "NotAcceptable"
@@ -274,13 +285,14 @@ class TooManyRequests(ApiError):
 
     Refused request                               Module
     a request without a seat or slot              `endpoints.priority_and_fairness`, `endpoints.request_slots`
-    a body that exceeds the memory             `endpoints.body_limits`
+    a body that exceeds the memory                `endpoints.body_limits`
     a watch beyond its user's share               `endpoints.watch_stream`
-    work for a full lane                  `load.offload`
-    requests while memory is low                `endpoints.load_shedding`
+    a watch beyond those of an extension          `extensions.host.virtual_registry`
+    work for a full lane                          `load.offload`
+    requests while memory is low                  `endpoints.load_shedding`
     a token while too many are being reviewed     `auth.authn.token_cache`
-    a call of a busy authorization webhook    `webhooks.authorizer`
-    a proxied request beyond the limit                  `endpoints.reverse_proxy.forwarder`
+    a call of a busy authorization webhook        `webhooks.authorizer`
+    a proxied request beyond the limit            `endpoints.reverse_proxy.forwarder`
     an event beyond its rate                      `admission.plugins.event_rate_limit`
     an eviction that a disruption budget forbids  `endpoints.handlers.subresources.eviction`
     """

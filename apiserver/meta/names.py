@@ -104,6 +104,8 @@ def path_segment(name: str) -> list[str]:
 
 def path_segment_part(part: str) -> list[str]:
     """Checks the rule for parts of such names."""
+    if "/" not in part and "%" not in part:
+        return []
     return [f"may not contain '{character}'" for character in "/%" if character in part]
 
 

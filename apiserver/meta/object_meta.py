@@ -100,20 +100,21 @@ def validate(
     """
     errors = []
     if prefix := meta.get("generateName"):
-        errors += [
-            invalid("metadata.generateName", prefix, problem) for problem in name_rule(_example_name(prefix))
-        ]
+        problems = name_rule(_example_name(prefix))
+        errors += [invalid("metadata.generateName", prefix, problem) for problem in problems]
     if not (name := meta.get("name")):
         errors.append(required("metadata.name", "name or generateName is required"))
-    else:
-        errors += [invalid("metadata.name", name, problem) for problem in name_rule(name)]
+    elif problems := name_rule(name):
+        errors += [invalid("metadata.name", name, problem) for problem in problems]
     errors += _validate_namespace(meta.get("namespace"), is_namespaced=is_namespaced)
     if meta.get("generation", 0) < 0:
         errors.append(
             invalid("metadata.generation", meta["generation"], "must be greater than or equal to 0")
         )
-    errors += validate_labels(meta.get("labels"), "metadata.labels")
-    errors += validate_annotations(meta.get("annotations"))
+    if labels := meta.get("labels"):
+        errors += validate_labels(labels, "metadata.labels")
+    if annotations := meta.get("annotations"):
+        errors += validate_annotations(annotations)
     if owners := meta.get("ownerReferences"):
         errors += _validate_owners(owners)
     if finalizer_names := meta.get("finalizers"):
@@ -124,7 +125,9 @@ def validate(
 def validate_path_segments(meta: Document) -> list[FieldError]:
     """Returns the errors in a new object's name as a path segment, which must be valid for every kind."""
     prefix, name = meta.get("generateName"), meta["name"]
-    errors = [invalid("metadata.name", name, each) for each in names.path_segment(name)]
+    errors: list[FieldError] = []
+    if problems := names.path_segment(name):
+        errors = [invalid("metadata.name", name, each) for each in problems]
     if prefix:
         of_prefix = names.path_segment_part(prefix)
         errors = [*(invalid("metadata.generateName", prefix, each) for each in of_prefix), *errors]
@@ -183,7 +186,8 @@ def _validate_namespace(namespace: str | None, *, is_namespaced: bool) -> list[F
         return [forbidden("metadata.namespace", "not allowed on this type")] if namespace else []
     if not namespace:
         return [required("metadata.namespace")]
-    return [invalid("metadata.namespace", namespace, problem) for problem in names.dns_label(namespace)]
+    problems = names.dns_label(namespace)
+    return [invalid("metadata.namespace", namespace, each) for each in problems] if problems else []
 
 
 def validate_annotations(

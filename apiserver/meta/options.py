@@ -17,6 +17,8 @@ from apiserver.meta.errors import BadRequest, Invalid
 from apiserver.meta.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
 from apiserver.meta.selectors import (
+    ALL_FIELDS,
+    ALL_LABELS,
     FieldSelector,
     LabelSelector,
     SelectorSyntaxError,
@@ -32,6 +34,7 @@ EXACT: Final = "Exact"
 NOT_OLDER_THAN: Final = "NotOlderThan"
 FIELD_MANAGER_MAX: Final = 128
 _INT64_MAX: Final = (1 << 63) - 1
+_IS_INTEGER: Final = re.compile(r"[+-]?[0-9]+").fullmatch
 
 
 # ---- query parameters
@@ -54,7 +57,7 @@ def _integer(query: Query, parameter: str) -> int | None:
     if parameter not in query:
         return None
     text = first(query, parameter)
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
+    if not _IS_INTEGER(text):
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     if len(text) > 20 or not -_INT64_MAX - 1 <= int(text) <= _INT64_MAX:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
@@ -151,6 +154,8 @@ def read_at_for_get(query: Query) -> ReadAt:
     version = first(query, "resourceVersion")
     if not version:
         return MOST_RECENT
+    if version == "0":
+        return ANY
     revision = _revision(version, "invalid resource version: ")
     return ReadAt.not_older_than(revision) if revision else ANY
 
@@ -163,6 +168,8 @@ def _read_at_for_list(version: str, match: str, *, has_limit: bool, token: str) 
         return MOST_RECENT
     if not version:
         return MOST_RECENT
+    if version == "0":
+        return ANY
     revision = _revision(version, "invalid resource version: ")
     if revision == 0:
         return ANY
@@ -180,6 +187,8 @@ def _revision(version: str, prefix: str) -> int:
 
 
 def _selectors(query: Query, known_fields: frozenset[str]) -> tuple[LabelSelector, FieldSelector]:
+    if "labelSelector" not in query and "fieldSelector" not in query:
+        return ALL_LABELS, ALL_FIELDS  # What most lists ask for.
     parameter = "labelSelector"
     try:
         labels = parse_label_selector(first(query, parameter))
@@ -295,7 +304,7 @@ _NO_OPTIONS: Final = WriteOptions()
 _INVALID_CHARACTERS_MAX: Final = 32
 # Row J08: webhooks that have side effects, or do not say that they have none, are called then.
 EMPTY_DRY_RUN: Final = (
-    "dryRun without a value is taken as a dry run: nothing is stored, but callers that declare side effects "
+    "dryRun without a value means a dry run: nothing is stored, but webhooks that declare side effects "
     "may have been called; use dryRun=All to fail instead"
 )
 

@@ -65,10 +65,6 @@ class LabelSelector:
     def __post_init__(self) -> None:
         object.__setattr__(self, "conditions", LabelConditions.of(self.requirements))
 
-    @property
-    def selects_everything(self) -> bool:
-        return not self.requirements
-
 
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
@@ -234,7 +230,7 @@ class LabelConditions:
 def parse_label_selector(text: str) -> LabelSelector:
     """Parses the text of a label selector. Raises SelectorSyntaxError, TooManyTerms."""
     if not text:
-        return ALL_LABELS  # What most lists ask for needs no work.
+        return ALL_LABELS
     requirements: list[Requirement] = []
     keys: set[str] = set()
     for requirement in _LabelParser(text).parse():
@@ -428,10 +424,6 @@ class FieldSelector:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "conditions", FieldConditions.of(self.requirements))
-
-    @property
-    def selects_everything(self) -> bool:
-        return not self.requirements
 
     def required_value(self, field: str) -> str | None:
         """Returns the value that the selector requires of a field; None if it requires none."""

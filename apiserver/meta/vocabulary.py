@@ -124,3 +124,4 @@ class RequestInfo:
     is_long_running: bool = field(default=False, compare=False)
     has_watch_prefix: bool = False  # /api/v1/watch/..., an old way to say ?watch=true
     is_namespace_itself: bool = False  # the path ends with the namespace, or a subresource of it
+    moment: str = ""  # /at/MOMENT/api/v1/...: the moment to read, a revision or a time; the path lacks it

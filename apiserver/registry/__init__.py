@@ -10,6 +10,7 @@
     object_sizes      how many objects a resource has, and how large they are
     own_writes        values that this server has written, until the cache sees them
     store             `Registry`: reads from the watch cache, and the entrance to writes
+    object_access     what handlers of single objects use of it, and what others can put in its place
     selection         the keys and the predicate of a list or a watch
     chunks            the continue tokens of lists
     results           what writes, lists and deletions return
@@ -17,7 +18,9 @@
     write_path        runs creates and updates through their stages, and retries
     write_stages      the stages that need no I/O: place, own, prepare, validate, compare
     declarative_validation  compares the errors of checks with those of a type's declared rules
+    patch             the formats of patches, and server-side apply
     field_managers    tracks the owners of fields after a write
+    server_apply      server-side apply by the server itself
     owner_conversions  the webhook conversions that ownership of fields in other versions needs
     delete_path       runs deletions
     deletion          the rules of deletions: finalizers, grace periods, when an object may go
@@ -25,9 +28,10 @@
     guard             conditions of a write on other keys
     transactions      the write itself, as one transaction of the store
     clock             the clock of a server, which tests can advance
-    version_codec     converts between stored bytes and the version that a client uses
-    builtin_codec     converts built-in types whose rules apply to another version
-    object_decoder    decodes stored values, and converts those stored in another version
+    history           the versions of objects and their authors: recorded, and read as they were
+    version_codec     converts between the hub version and the version that a client uses
+    builtin_version_codec  converts built-in types whose rules apply to another version
+    stored_version_decoder  decodes stored values, and converts those stored in another version to the hub
     storage_form      in which version objects are stored, where it is not the hub version
 
 What it guarantees:
@@ -48,6 +52,7 @@ Why this shape: custom resources and built-in types have to behave alike, so the
 (`ServedResource`) and one path, and all that differs is data or a hook in a `Strategy`. As what is served
 changes at run time, the table is immutable and is replaced as a whole.
 
-Left out: HTTP (`endpoints`), the rules of single kinds (`catalogue`, `custom_resources`), and the
-stores, of which it knows only `storage.interface` and the watch cache.
+`patch` is pure, and imports nothing of the rest. Left out: HTTP (`endpoints`), the rules of single kinds
+(`catalogue`, `custom_resources`), and the stores, of which it knows only `storage.interface` and the watch
+cache.
 """

@@ -63,9 +63,9 @@ class DeclarativeValidation:
             operation = "create" if old is None else "update"
             self._counts.count_mismatches(f"{self._kind.lower()}_{operation}", len(found))
             log.error(
-                "%s: handwritten and declarative validation differ; using the %s: %s",
+                "%s: handwritten and declarative validation differ; using %s validation: %s",
                 self._kind,
-                "declarative one" if self._takes_over else "handwritten one",
+                "declarative" if self._takes_over else "handwritten",
                 "; ".join(found[:LOGGED_MAX]),
             )
         if not self._takes_over:

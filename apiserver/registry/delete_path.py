@@ -35,7 +35,6 @@ _DEFAULTS: Final = DeleteOptions()
 class DeleteRequest(NamedTuple):
     """A deletion of one object, with everything it needs; built once for each object.
 
-
     admission: the plugins that apply; None if there are none.
     user: the name of the user who deletes; SERVER for the server itself.
     on_decided: called when only the store can still refuse it; again, if another writer was faster.
@@ -103,7 +102,6 @@ class DeletePath:
     async def delete_unreadable(self, request: DeleteRequest) -> Sequence[str]:
         """Remove an object that cannot be decoded, without its finalizers and preconditions (rows G12, G13).
 
-
         Admission gets an object of which only the name is known. Its allocations remain until the controllers
         that repair allocations find them unused.
         Returns warnings. Raises Forbidden, Invalid (the object is readable, or does not exist), and the
@@ -130,7 +128,7 @@ class DeletePath:
                 raise found.error  # It is not corrupt: it can be read when the plugin responds again.
             warnings: Sequence[str] = ()
             if request.admission is not None:
-                warnings = await _admitted(request.admission, _named(resource, request.namespace, name))
+                warnings = await admitted(request.admission, _named(resource, request.namespace, name))
             try:
                 await self._transactions.remove_unread(key, expected=stored.mod_revision)
             except RevisionMismatch:
@@ -148,7 +146,7 @@ class DeletePath:
         size = size_class(len(hub.tail))
         document = await offload.run_begun(size, hub.document)
         deletion.check_preconditions(resource, document, options)
-        warnings = await _admitted(request.admission, document) if request.admission is not None else ()
+        warnings = await admitted(request.admission, document) if request.admission is not None else ()
         uid = document["metadata"].get("uid", "")
         marked, is_changed, is_removed = await offload.run_begun(
             size, _marked, resource, document, options, self._clock()
@@ -215,7 +213,7 @@ def _named(resource: ServedResource, namespace: str, name: str) -> Document:
     return {**kind, "metadata": metadata}
 
 
-async def _admitted(admission: Admission, document: Document) -> Sequence[str]:
+async def admitted(admission: Admission, document: Document) -> Sequence[str]:
     """Run admission of a deletion, both steps; returns its warnings and raises its errors."""
     warnings = await admission.mutate(None, document)
     try:

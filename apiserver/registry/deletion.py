@@ -44,7 +44,7 @@ def check_preconditions(resource: ServedResource, document: Document, options: D
             GroupResource(*resource.group_kind),
             meta["name"],
             f"the {label} in the precondition ({wanted}) does not match the {label} in record "
-            f"({meta.get(field)}). The object might have been {likely}",
+            f"({meta.get(field, '')}). The object might have been {likely}",
         )
 
 

@@ -1,4 +1,4 @@
-"""Tracks the owners of fields after a write, for all served types (rows B11, F16-F23). Rows B11, F16-F23."""
+"""Tracks the owners of fields after a write, for all served types (rows B11, F16-F23)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import orjson
 
 from apiserver.meta import timestamps
 from apiserver.meta.errors import BadRequest, UnmergeablePatch
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
-from apiserver.patch.apply import managed_fields
-from apiserver.patch.apply.endpoint_fields import ALL_FIELDS, EndpointFields
-from apiserver.patch.apply.field_set import InvalidFieldSet
-from apiserver.patch.apply.managed_fields import APPLY, UPDATE, FieldManager, ManagedFields
-from apiserver.patch.apply.type_defs import KEY_DEFAULTS, TypeDefs
-from apiserver.patch.apply.typed_value import DocumentTooDeep, SchemaMismatch
-from apiserver.patch.apply.updater import TypeVersion, Updater
 from apiserver.registry.owner_conversions import OwnerConversions
+from apiserver.registry.patch.apply import managed_fields
+from apiserver.registry.patch.apply.endpoint_fields import ALL_FIELDS, EndpointFields
+from apiserver.registry.patch.apply.field_set import InvalidFieldSet
+from apiserver.registry.patch.apply.managed_fields import APPLY, UPDATE, FieldManager, ManagedFields
+from apiserver.registry.patch.apply.type_defs import KEY_DEFAULTS, TypeDefs
+from apiserver.registry.patch.apply.typed_value import DocumentTooDeep, SchemaMismatch
+from apiserver.registry.patch.apply.updater import TypeVersion, Updater
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.stored_object import TooDeep
 from apiserver.registry.write_request import InternalWriter, ManageFields
-from apiserver.releases.deviations import Deviations
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch, zero_document
 
 STATUS: Final = "status"
@@ -56,11 +56,13 @@ class FieldManagers:
     """Tracks which manager owns which fields (managedFields), for all served types in each of their versions.
 
     clock: seconds since 1970.
+    drops_unknown_fields: whether an apply that names unknown fields is executed without them (row E06).
     """
 
     def __init__(self, served: ServedTable, deviations: Deviations, clock: Callable[[], float]) -> None:
         self._served = served
         self._deviations = deviations
+        self.drops_unknown_fields = deviations.apply_drops_unknown_fields
         self._clock = clock
         self._type_defs = TypeDefs(KEY_DEFAULTS)
         self._of_server = object()  # the key of the updaters of the server's own writes
@@ -74,11 +76,6 @@ class FieldManagers:
         In Kubernetes, a change through a scale has no time, since a scale has no managedFields.
         """
         return "" if subresource == SCALE else timestamps.to_text(self._clock())
-
-    @property
-    def drops_unknown_fields(self) -> bool:
-        """Whether an apply that names unknown fields is executed without them (row E06)."""
-        return self._deviations.apply_drops_unknown_fields
 
     def before_schema(self, document: Document) -> None:
         """Represent an empty `managedFields`, which the schema would drop, by an entry without content.
@@ -209,7 +206,8 @@ class FieldManagers:
 
         name: of the field manager.
         """
-        version = self.version_to_write(resource, subresource)
+        to_write = self.version_to_write if resource.codec.asks_webhook else self.version
+        version = to_write(resource, subresource)
         manager = FieldManager(name, UPDATE, resource.api_version, subresource)
         updater = Updater(version, manager, self.now(subresource))
         codec = resource.codec

@@ -8,7 +8,6 @@ from apiserver.meta.errors import BadRequest
 from apiserver.meta.field_errors import quote
 from apiserver.meta.names import path_segment
 from apiserver.registry.served_resource import ServedResource
-from apiserver.storage.keys import object_key
 
 _NO_SEGMENTS: Final = frozenset({".", ".."})
 
@@ -27,8 +26,9 @@ class ObjectKeys:
         """
         if "%" in name or name in _NO_SEGMENTS:
             raise BadRequest(f"Name parameter invalid: {quote(name)}: {path_segment(name)[0]}")
-        folder = f"{self.prefix}{resource.folder}"
-        return object_key(folder, namespace if resource.is_namespaced else "", name)
+        if namespace and resource.is_namespaced:
+            return f"{self.prefix}{resource.folder}{namespace}/{name}"
+        return f"{self.prefix}{resource.folder}{name}"
 
     def of_all(self, resource: ServedResource) -> str:
         """Returns the prefix of the keys of all objects of a resource."""

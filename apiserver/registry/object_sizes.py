@@ -19,12 +19,12 @@ class ObjectSizes:
     """Counts the objects of each resource, and estimates their size. clock: seconds that never go back."""
 
     def __init__(self, cache: WatchCache[StoredObject], clock: Callable[[], float]) -> None:
-        self._cache, self._clock = cache, clock
+        self._resources, self._clock = cache.resources, clock
         self._averages: dict[str, tuple[float, float]] = {}  # by prefix: until when it is believed, and bytes
 
     def of(self, prefix: str) -> tuple[int, float]:
         """Returns the number of objects below a prefix of a resource, and their average size in bytes."""
-        resource = self._cache.resources.get(prefix)
+        resource = self._resources.get(prefix)
         if resource is None:
             return 0, 0.0
         now = self._clock()

@@ -23,20 +23,17 @@ class OwnWrites:
 
     def add(self, key: str, value: bytes) -> None:
         """Remember a value that is about to be written, and forget the oldest ones beyond the limit."""
-        self._forget(key)
+        before = self._values.pop(key, b"")
         self._values[key] = value
-        self._bytes += len(value)
+        self._bytes += len(value) - len(before)
         while len(self._values) > VALUES_MAX or self._bytes > BYTES_MAX:
-            self._forget(next(iter(self._values)))
+            _, oldest = self._values.popitem(last=False)
+            self._bytes -= len(oldest)
 
     def take(self, key: str, value: bytes) -> bool:
         """Returns whether exactly this value was written under the key, and forgets it."""
         if self._values.get(key) != value:
             return False
-        self._forget(key)
+        del self._values[key]
+        self._bytes -= len(value)
         return True
-
-    def _forget(self, key: str) -> None:
-        value = self._values.pop(key, None)
-        if value is not None:
-            self._bytes -= len(value)

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.registry.stored_object import StoredObject
 
 
+class _NoRevision(int):
+    """A revision that clients see as an empty text."""
+
+    def __str__(self) -> str:
+        return ""
+
+
+NO_REVISION: Final = _NoRevision()
+
+
 class ObjectList(NamedTuple):
-    """The result of a list, or of one chunk of it;"""
+    """The result of a list, or of one chunk of it; the last chunk has no `continue_token`.
+
+    revision: `NO_REVISION` for objects that are not stored.
+    """
 
     objects: list[StoredObject]
     revision: int

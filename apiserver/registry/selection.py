@@ -29,7 +29,6 @@ _Test = Callable[[StoredObject], bool]
 class ObjectPredicate:
     """A predicate on objects; predicates of equivalent selectors are equal.
 
-
     So the watch cache evaluates it once for all watchers with such selectors.
     key: equal for equal predicates. test: the function behind `__call__`, which lists call directly.
     trigger: a value that all selected objects have. is_long: one test may take tens of microseconds.
@@ -96,8 +95,9 @@ def select(
 
     prefix: that of the resource's keys. Requirements on name and namespace become part of the keys.
     """
-    name = name or fields.required_value(NAME) or ""
-    namespace = namespace or fields.required_value(NAMESPACE) or ""
+    if fields.requirements:
+        name = name or fields.required_value(NAME) or ""
+        namespace = namespace or fields.required_value(NAMESPACE) or ""
     if not resource.is_namespaced:
         namespace = ""
     if name and (namespace or not resource.is_namespaced):
@@ -107,10 +107,11 @@ def select(
     elif namespace:
         folder = f"{prefix}{namespace}/"
         keys, scope = prefix_range(folder), WatchScope(key_prefix=folder)
-        fields = fields.without({(NAMESPACE, namespace)})
+        if fields.requirements:
+            fields = fields.without({(NAMESPACE, namespace)})
     else:
         keys, scope = prefix_range(prefix), WatchScope()
-    if fields.selects_everything and labels.selects_everything:
+    if not (fields.requirements or labels.requirements):
         return Selection(keys, scope, None)
     predicate = _predicate(resource, prefix, labels.conditions, fields.conditions)
     if resource.is_custom and any(each.field in resource.selectable_fields for each in fields.requirements):

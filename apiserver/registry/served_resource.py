@@ -117,6 +117,7 @@ class ServedResource:
         the client's.
     also_accepts: other versions that bodies may have; their fields are the same.
     is_custom: whether a CustomResourceDefinition defines it.
+    is_virtual: whether functions of an extension make its objects, of which none is stored.
     removal: the release that removes it, if known; this may be known before a built-in version is deprecated.
     schema: gets the schema; called when it is first needed.
     schema_compiler: compiles its schema, together with those of others that share definitions.
@@ -150,6 +151,7 @@ class ServedResource:
     version_codec: VersionCodec | None = None
     also_accepts: tuple[str, ...] = ()
     is_custom: bool = False
+    is_virtual: bool = False
     definition: str = ""  # the schema's name in OpenAPI
     deprecation: Deprecation | None = None
     removal: Removal | None = None

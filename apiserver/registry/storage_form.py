@@ -2,8 +2,8 @@
 
 A server that emulates a release, or shares a store with an older one, stores objects in a version that the
 older release has, too. The conversion happens next to the store: documents are converted last, before they
-are written, and values first, after they are read (`object_decoder.ObjectDecoder`). Everything in between
-sees only the hub version.
+are written, and values first, after they are read (`stored_version_decoder.StoredVersionDecoder`). Everything
+in between sees only the hub version.
 
 The form of a type depends on the release (`ServedResource.storage_form`), except while servers of an older
 release share the store: then `StorageForms` has other forms, until they are gone.

@@ -6,9 +6,9 @@ Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
@@ -16,21 +16,20 @@ from apiserver.meta.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
 from apiserver.meta.options import ListOptions
 from apiserver.registry import chunks, version_codec
 from apiserver.registry.clock import SYSTEM_CLOCK, Clock
-from apiserver.registry.delete_path import DeletePath, DeleteRequest
+from apiserver.registry.delete_path import DeletePath
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.own_writes import OwnWrites
-from apiserver.registry.results import DeletionResult, ObjectList, WriteResult
+from apiserver.registry.results import ObjectList
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import NO_OBSERVERS, Transactions, WriteObservers
 from apiserver.registry.write_path import IsStale, WritePath
-from apiserver.registry.write_request import ManageFields, ProposedObject, Transform, WriteRequest
 from apiserver.storage.errors import RevisionCompacted
 from apiserver.storage.event_loop_turns import Turn
-from apiserver.storage.interface import MOST_RECENT, KeyRange, ReadAt, Storage
+from apiserver.storage.interface import MOST_RECENT, KeyRange, Put, ReadAt, Storage
 from apiserver.storage.keys import after
 from apiserver.storage.watch_cache import KeyVersion, Listing, WatchCache
 
@@ -52,7 +51,7 @@ class ObjectStorage:
         `/registry`.
     is_stale: see `write_path`; None if nothing is encrypted.
     forms: the forms of stored objects, where they do not follow from the release.
-    observers: callbacks for metrics of writes.
+    observers: callbacks for metrics of writes. note: see `Transactions`.
     """
 
     store: Storage
@@ -62,10 +61,18 @@ class ObjectStorage:
     is_stale: IsStale | None = None
     forms: StorageForms = field(default_factory=StorageForms)
     observers: WriteObservers = NO_OBSERVERS
+    note: Callable[[], Put] | None = None
 
 
 class Registry:
-    """Reads and writes objects of all served resources in one store."""
+    """Reads and writes objects of all served resources in one store.
+
+    key: returns the key of an object. prefix_of: returns that of the keys of all objects of a resource. See
+        `ObjectKeys.of` and `ObjectKeys.of_all`.
+    create, update: store a new object, or replace one: see `write_path.WritePath`.
+    delete, delete_unreadable: remove an object, or mark it as deleted: see `delete_path.DeletePath`.
+    keys, transactions: for the write path of objects that are not stored: see `extensions.host`.
+    """
 
     def __init__(
         self,
@@ -81,21 +88,26 @@ class Registry:
             owners.
         """
         self.clock = clock
-        self._field_managers = field_managers
         self.cache = cache = storage.cache
         self._brand = brand
         self.offload = offload
-        self._keys = ObjectKeys(storage.prefix)
-        transactions = Transactions(
+        self.keys = ObjectKeys(storage.prefix)
+        self.key, self.prefix_of = self.keys.of, self.keys.of_all
+        self.transactions = transactions = Transactions(
             storage.store,
             storage.own_writes,
             storage.forms,
             prefix=storage.prefix,
             clock=clock,
             observers=storage.observers,
+            note=storage.note,
         )
-        self._write_path = WritePath(cache, transactions, self._keys, offload, clock.time, storage.is_stale)
-        self._delete_path = DeletePath(cache, transactions, self._keys, offload, clock.time)
+        writes = WritePath(
+            cache, transactions, self.keys, offload, clock.time, storage.is_stale, field_managers
+        )
+        self.create, self.update = writes.create, writes.update
+        deletes = DeletePath(cache, transactions, self.keys, offload, clock.time)
+        self.delete, self.delete_unreadable = deletes.delete, deletes.delete_unreadable
 
     # ---- reads
 
@@ -104,10 +116,13 @@ class Registry:
     ) -> StoredObject:
         """Returns one object. Raises NotFound, CorruptObject, and the storage's errors."""
         version = await self.cache.get(self.key(resource, namespace, name), at)
-        if version is None or version.value is None:
+        if version is None or (stored := version.value) is None:
             raise NotFound(resource.group_resource, name)
-        version.value.require_sound()
-        return await version_codec.view(resource.codec, version.value, self.offload)
+        if not stored.head:  # It is damaged.
+            stored.require_sound()
+        if resource.codec.is_identity:
+            return stored
+        return await version_codec.view(resource.codec, stored, self.offload)
 
     async def list(
         self, resource: ServedResource, namespace: str, options: ListOptions, *, counts_rest: bool = True
@@ -140,7 +155,8 @@ class Registry:
             await asyncio.sleep(0)
         objects = [version.value for version in found.versions if version.value is not None]
         _require_sound(resource, objects)
-        objects = await resource.codec.views(objects, self.offload)
+        if not resource.codec.is_identity:
+            objects = await resource.codec.views(objects, self.offload)
         return ObjectList(objects, found.revision, token, found.remaining)
 
     async def _list_views(
@@ -205,12 +221,6 @@ class Registry:
         token = chunks.token_at_revision(options.continue_token, revision, self._brand.meta_version)
         return options._replace(continue_token=token)
 
-    def key(self, resource: ServedResource, namespace: str, name: str) -> str:
-        return self._keys.of(resource, namespace, name)
-
-    def prefix_of(self, resource: ServedResource) -> str:
-        return self._keys.of_all(resource)
-
     def count(self, resource: ServedResource) -> int:
         """Returns how many objects of a resource the cache has."""
         cached = self.cache.resources.get(self.prefix_of(resource))
@@ -227,32 +237,6 @@ class Registry:
             labels=options.labels,
             fields=options.fields,
         )
-
-    # ---- writes. These return awaitables: separate coroutines would be one more to run.
-
-    def create(self, request: WriteRequest, proposed: ProposedObject) -> Coroutine[Any, Any, WriteResult]:
-        """Store a new object: see `write_path.WritePath.create`."""
-        return self._write_path.create(request, proposed, self._manage_fields(request))
-
-    def update(self, request: WriteRequest, transform: Transform) -> Coroutine[Any, Any, WriteResult]:
-        """Replace an object: see `write_path.WritePath.update`."""
-        return self._write_path.update(request, transform, self._manage_fields(request))
-
-    def _manage_fields(self, request: WriteRequest) -> ManageFields | None:
-        """Returns the function that updates the owners of fields after a write; None if they do not
-        change.
-        """
-        if request.writer is None or self._field_managers is None:
-            return request.manage_fields
-        return self._field_managers.of_server(request.resource, request.writer)
-
-    def delete(self, request: DeleteRequest) -> Coroutine[Any, Any, DeletionResult]:
-        """Remove an object, or mark it as deleted: see `delete_path.DeletePath.delete`."""
-        return self._delete_path.delete(request)
-
-    def delete_unreadable(self, request: DeleteRequest) -> Coroutine[Any, Any, Sequence[str]]:
-        """Remove an object that cannot be decoded: see `delete_path.DeletePath.delete_unreadable`."""
-        return self._delete_path.delete_unreadable(request)
 
 
 def _require_sound(resource: ServedResource, objects: list[StoredObject]) -> None:

@@ -11,22 +11,23 @@ into it, the *tail*: `{"resourceVersion":"42","name":"a", ...`. Every response c
 tails: head + tail is the object, `{"metadata":` + tail an item of a list, and a watch event is an opening,
 head and tail. A read parses and encodes nothing.
 
-That is why `object_decoder` parses each value once, when it is taken from the store, and converts it if it
-was stored in another version (`ConvertedObject`). A value that is no object becomes a `DamagedObject`, which
-is kept like any other and is sent to nobody.
+That is why `stored_version_decoder` parses each value once, when it is taken from the store, and converts it
+if it was stored in another version (`ConvertedObject`). A value that is no object becomes a `DamagedObject`,
+which is kept like any other and is sent to nobody.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from weakref import ref
 
 import orjson
 
-from apiserver.load.size_class import SizeClass, size_class
+from apiserver.load.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.meta.errors import BadRequest, StorageReadError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import json_slices
@@ -36,7 +37,13 @@ from apiserver.storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED, Stored
 log = logging.getLogger(__name__)
 
 METADATA: Final = b'"metadata":'
+_HEAD: Final = re.compile(rb'\{("apiVersion":"[^"\\]*","kind":"[^"\\]*",)?"metadata":(?=\{)')
 _DELETED: Final = b'"deletionTimestamp"'
+_LABELS: Final = b'"labels":{'
+OWNER_REFERENCES: Final = b'"ownerReferences":['
+MANAGED_FIELDS: Final = b'"managedFields":['
+# What is looked for in the text of metadata, by the field that it begins.
+_LOOKED_FOR: Final = {"labels": _LABELS, "ownerReferences": OWNER_REFERENCES, "managedFields": MANAGED_FIELDS}
 _NO_LABELS: Final[Mapping[str, str]] = {}
 # The metadata of nearly all objects end within so many bytes: to find that out takes no longer in large ones.
 FIRST_LOOK_BYTES: Final = 32 * 1024
@@ -80,10 +87,7 @@ class StoredObject:
     known_labels: the labels, once they have been decoded; None before, and after another thread has evicted
         them.
     conforms_to: the number of the schema that it is known to conform to; 0 if it was not checked.
-    is_converted: whether it is stored in another version than it has here.
     """
-
-    is_converted: ClassVar[bool] = False
 
     __slots__ = (
         "__weakref__",
@@ -107,6 +111,11 @@ class StoredObject:
         self.forms: dict[object, Any] | None = None
         self.conforms_to = 0
 
+    @property
+    def stored_as(self) -> str | None:
+        """The apiVersion in which the object is stored; None if that is the one it has here."""
+        return None
+
     @classmethod
     def of(cls, stored: Stored) -> StoredObject:
         """Returns the object in a stored value, or a DamagedObject if the value is invalid."""
@@ -114,31 +123,42 @@ class StoredObject:
 
     @classmethod
     def decoded(cls, stored: Stored) -> tuple[StoredObject, Document | None]:
-        """Returns the object and its document, which the caller may keep; None for the document of a huge
-        object.
+        """Returns the object and its document, which the caller may keep.
 
-        Decoding a huge one would block the event loop for too long.
+        The document is None if the object is huge and has this server's form: decoding it would block the
+        event loop for too long.
         """
         value, document = stored.value, None
-        start = value.find(METADATA) + len(METADATA)
-        # The first metadata found is the object's own if it is in the outermost braces.
-        is_object = value.startswith(b"{") and value[start : start + 1] == b"{"
-        is_object = is_object and value.count(b"{", 0, start) == 1
-        if size_class(len(value)) is not SizeClass.HUGE or not is_object or not json_slices.is_value(value):
+        found_head = _HEAD.match(value)
+        start, is_object = (0, False) if found_head is None else (found_head.end(), True)
+        if is_object and b"\n" in value:
+            # kube-apiserver ends values with one; an event of a watch is one line.
+            value = value.rstrip(b"\n")
+            is_object = b"\n" not in value
+        has_head = found_head is not None and found_head[1] is not None and is_object
+        is_huge = size_class(len(value)) is SizeClass.HUGE
+        if not (has_head and is_huge and json_slices.is_value(value) and _can_be_kept_encoded(value, start)):
             try:
                 document = orjson.loads(value)
             except orjson.JSONDecodeError as error:
-                if isinstance(value, UnreadableValue):
-                    found = DamagedObject.undecrypted(stored, value.cause, is_temporary=value.is_temporary)
+                if isinstance(stored.value, UnreadableValue):
+                    cause, is_temporary = stored.value.cause, stored.value.is_temporary
+                    found = DamagedObject.undecrypted(stored, cause, is_temporary=is_temporary)
                 elif value.startswith(ENCRYPTED_PREFIX):
                     found = DamagedObject.undecrypted(stored, READ_ENCRYPTED)
                 else:
                     found = DamagedObject.undecodable(stored, str(error))
                 return found, None
-            # What was found may be the end of another key that has a quote in it.
             metadata = document.get("metadata") if isinstance(document, dict) else None
+            is_kept = has_head and _can_be_kept(metadata, value, start)
+            if isinstance(metadata, dict) and not is_kept and (head := _head_in(document)):
+                # Another program has written it: kube-apiserver sorts the fields of custom resources.
+                try:
+                    value, start, is_object = encode(document, head), len(head), True
+                except TooDeep as error:
+                    return DamagedObject.undecodable(stored, str(error)), None
             if not is_object or not isinstance(metadata, dict):
-                return DamagedObject.undecodable(stored, "no object that begins with its metadata"), None
+                return DamagedObject.undecodable(stored, "no object with metadata"), None
         return cls(stored.key, value[:start], with_revision(value[start:], stored.mod_revision)), document
 
     @classmethod
@@ -159,8 +179,13 @@ class StoredObject:
     @property
     def json(self) -> bytes:
         """The object as JSON for clients. Raises CorruptObject."""
-        self.require_sound()
         return self.head + self.tail
+
+    def stored_form(self) -> bytes:
+        """Returns the value in the hub version as it is stored: without its revision. Empty if damaged."""
+        tail = self.tail
+        end = tail.find(b'"', len(_REVISION_OPENING)) + 1
+        return self.head + b"{" + tail[end + (tail[end : end + 1] == b",") :] if self.head else b""
 
     @property
     def resource_version(self) -> str:
@@ -173,7 +198,7 @@ class StoredObject:
 
         Raises CorruptObject.
         """
-        document: Document = orjson.loads(self.json)
+        document: Document = orjson.loads(self.head + self.tail)
         return document
 
     def metadata(self) -> bytes:
@@ -191,8 +216,7 @@ class StoredObject:
 
         For a damaged object this is unknown.
         """
-        is_small = size_class(len(self.tail)) is SizeClass.SMALL
-        if _DELETED not in (self.tail if is_small else self.metadata()):
+        if _DELETED not in (self.tail if len(self.tail) <= LARGE_BYTES else self.metadata()):
             return False
         metadata = self.metadata()
         if size_class(len(metadata)) is SizeClass.SMALL:
@@ -202,7 +226,7 @@ class StoredObject:
     def labels(self) -> Mapping[str, str]:
         labels = self.known_labels
         if labels is None:
-            labels = self._decoded_labels() if b'"labels":{' in self.tail else _NO_LABELS
+            labels = self._decoded_labels() if _LABELS in self.tail else _NO_LABELS
             self.known_labels = labels
             if len(labels) > MANY_LABELS:
                 # Not before: forgotten by another thread meanwhile, they would be kept and not counted.
@@ -240,6 +264,28 @@ class StoredObject:
         """Returns the tail with another revision, for a deleted object, which is shown at its deletion's."""
         end = self.tail.index(b'"', len(_REVISION_OPENING)) + 1
         return b'{"resourceVersion":"%d"%b' % (revision, self.tail[end:])
+
+
+def _can_be_kept(metadata: object, value: bytes, start: int) -> bool:
+    """Returns whether decoded metadata, at `start` in a value, needs no new encoding.
+
+    It needs one if it has a stored revision, which would be there twice, or if it is not encoded as this
+    server does it: spaces would hide what is looked for in the text. Only other programs write such metadata.
+    """
+    if not isinstance(metadata, dict) or "resourceVersion" in metadata:
+        return False
+    try:
+        return value.startswith(orjson.dumps(metadata), start)
+    except orjson.JSONEncodeError:  # It is deeper than what orjson encodes, though not than what it decodes.
+        is_found = (opening in value for name, opening in _LOOKED_FOR.items() if metadata.get(name))
+        return value[start + 1] in b'"}' and all(is_found)
+
+
+def _can_be_kept_encoded(value: bytes, start: int) -> bool:
+    """The same of encoded metadata; False if only decoding the whole value can tell."""
+    metadata_on = value[start:]
+    end = _metadata_end(metadata_on)
+    return end is not None and _can_be_kept(orjson.loads(metadata_on[:end]), value, start)
 
 
 def _metadata_end(tail: bytes) -> int | None:
@@ -328,16 +374,34 @@ class DamagedObject(StoredObject):
     def require_sound(self) -> None:
         raise self.error
 
+    @property
+    def json(self) -> bytes:
+        raise self.error
+
+    def document(self) -> Document:
+        raise self.error
+
     def labels(self) -> Mapping[str, str]:
         raise self.error
 
 
 class ConvertedObject(StoredObject):
-    """An object that is stored in another version than this server uses, until it is written again."""
+    """An object that is stored in another version than it has here, which is the hub version."""
 
-    is_converted = True
+    __slots__ = ("_stored_as",)
 
-    __slots__ = ()
+    def __init__(self, key: str, head: bytes, tail: bytes, stored_as: str) -> None:
+        super().__init__(key, head, tail)
+        self._stored_as = stored_as
+
+    @property
+    def stored_as(self) -> str:
+        return self._stored_as
+
+    def copy(self) -> ConvertedObject:
+        copied = ConvertedObject(self.key, self.head, self.tail, self._stored_as)
+        copied.metadata_end = self.metadata_end
+        return copied
 
 
 _REVISION_OPENING: Final = b'{"resourceVersion":"'
@@ -369,13 +433,23 @@ def head_of(api_version: str, kind: str) -> bytes:
     return b'{"apiVersion":%b,"kind":%b,"metadata":' % (orjson.dumps(api_version), orjson.dumps(kind))
 
 
+def _head_in(document: Document) -> bytes:
+    """Returns the head of the stored form of a document; empty if it is not an object of the API."""
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    return head_of(api_version, kind) if isinstance(api_version, str) and isinstance(kind, str) else b""
+
+
 def encode(document: Document, head: bytes) -> bytes:
     """Returns the stored form of a document below `head`, which holds its apiVersion and kind.
 
     Raises TooDeep.
     """
-    metadata = {key: value for key, value in document["metadata"].items() if key != "resourceVersion"}
-    rest = {key: value for key, value in document.items() if key not in _HEAD_FIELDS}
+    metadata, rest = document["metadata"], document.copy()
+    if "resourceVersion" in metadata:
+        metadata = metadata.copy()
+        del metadata["resourceVersion"]
+    for field in _HEAD_FIELDS:
+        rest.pop(field, None)
     try:
         encoded = head + orjson.dumps(metadata)
         return encoded + b"," + orjson.dumps(rest)[1:] if rest else encoded + b"}"
@@ -383,4 +457,4 @@ def encode(document: Document, head: bytes) -> bytes:
         raise TooDeep from None
 
 
-_HEAD_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
+_HEAD_FIELDS: Final = ("apiVersion", "kind", "metadata")

@@ -1,7 +1,9 @@
 """Strategies: the hooks in which resources differ.
 
 A strategy is data: a set of small functions over documents, none of which does I/O. The defaults are those of
-most resources. Source of the division: k8s.io/apiserver, pkg/registry/rest.
+most resources; the stages of a write do not call defaults that do nothing.
+
+Source of the division: k8s.io/apiserver, pkg/registry/rest.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ def no_change(*_: Document) -> None:
     """Changes nothing, as the default of a hook."""
 
 
-def _no_errors(*_: Document) -> list[FieldError]:
+def no_errors(*_: Document) -> list[FieldError]:
     """Finds no errors, as the default of a check."""
     return []
 
 
-def _no_errors_either(new: Document, old: Document | None) -> list[FieldError]:
+def no_ratcheting_errors(new: Document, old: Document | None) -> list[FieldError]:
+    """Finds no errors, as the default of a check with ratcheting."""
     return []
 
 
@@ -33,7 +36,8 @@ def _no_refusal(name: str) -> str:
     return ""
 
 
-def _no_warnings(new: Document, old: Document | None) -> list[str]:
+def no_warnings(new: Document, old: Document | None) -> list[str]:
+    """Returns no warnings, as the default of a hook."""
     return []
 
 
@@ -45,6 +49,9 @@ class Findings(NamedTuple):
 
     errors: Sequence[FieldError]
     warnings: Sequence[str] = ()
+
+
+NO_FINDINGS: Final = Findings(())
 
 
 class WriteContext(NamedTuple):
@@ -82,14 +89,14 @@ class UpdateStrategy(NamedTuple):
     warn: (new, old): returns warnings about the change, if the object is not checked.
     raises_generation: whether a change increments metadata.generation, if the type has that.
     resets, writes: the paths of the fields that this endpoint does not change, or of all that it writes; see
-        `apply.endpoint_fields`. resets: None for the status, if that has its own endpoint.
+        `apply.endpoint_fields`. A `resets` of None means the status, if that has its own endpoint.
     change_checks, object_checks: how often Kubernetes checks the change of the metadata, and the metadata
         itself, in its generic code and again in the type's own. A response repeats each cause as often, and
         those of labels, annotations and owners with both.
     """
 
     prepare: Callable[[Document, Document], None] = no_change
-    validate: Callable[[Document, Document], list[FieldError]] = _no_errors
+    validate: Callable[[Document, Document], list[FieldError]] = no_errors
     change_checks: int = 2
     object_checks: int = 1
     stamp: Callable[[WriteContext, Document, Document], None] | None = None
@@ -140,13 +147,13 @@ class Strategy(NamedTuple):
     name_rule: NameRule = names.dns_subdomain
     prepare_create: Callable[[Document], Sequence[str] | None] = no_change
     stamp_create: Callable[[WriteContext, Document], None] | None = None
-    validate: Callable[[Document], list[FieldError]] = _no_errors
-    validate_ratcheting: Callable[[Document, Document | None], list[FieldError]] = _no_errors_either
-    validate_create: Callable[[Document], list[FieldError]] = _no_errors
-    validate_size: Callable[[Document], list[FieldError]] = _no_errors
+    validate: Callable[[Document], list[FieldError]] = no_errors
+    validate_ratcheting: Callable[[Document, Document | None], list[FieldError]] = no_ratcheting_errors
+    validate_create: Callable[[Document], list[FieldError]] = no_errors
+    validate_size: Callable[[Document], list[FieldError]] = no_errors
     expressions: ExpressionRules | None = None
     declared: DeclaredChecks | None = None
-    warn: Callable[[Document, Document | None], list[str]] = _no_warnings
+    warn: Callable[[Document, Document | None], list[str]] = no_warnings
     update: UpdateStrategy = UpdateStrategy()
     has_generation: bool = False
     generation_ignores: frozenset[str] = frozenset({"metadata", "status"})

@@ -1,7 +1,4 @@
-"""Subresources that have their own kind, or connect to a node; `handlers.subresources` serves them.
-
-`handlers.subresources` serves them.
-"""
+"""Subresources that have their own kind, or connect to a node; `handlers.subresources` serves them."""
 
 from __future__ import annotations
 

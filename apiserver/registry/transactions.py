@@ -16,6 +16,7 @@ from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
+from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.errors import LeaseNotFound, RevisionMismatch
 from apiserver.storage.interface import NO_LEASE, Condition, Delete, Put, Storage, Stored
 from apiserver.storage.lease_manager import LeaseManager
@@ -39,6 +40,7 @@ class Transactions:
     """Writes objects of all resources in transactions.
 
     prefix: that of all keys. own_writes: records written values. forms: the forms of stored objects.
+    note: makes the note about the author of a write, which is stored with it; None without a history.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class Transactions:
         prefix: str,
         clock: Clock = SYSTEM_CLOCK,
         observers: WriteObservers = NO_OBSERVERS,
+        note: Callable[[], Put] | None = None,
     ) -> None:
+        self._note = note
         self._allocation_observer = observers.allocations
         self._store = store
         self._own_writes = own_writes
@@ -89,12 +93,9 @@ class Transactions:
         """
         value = self._to_be_stored(resource, key, value)
 
-        def write(lease: int) -> Coroutine[Any, Any, int]:
-            if not guards and not extra.writes:
-                return self._store.create(key, value, lease=lease)
-            return self._create_guarded(key, value, lease, guards, extra)
-
-        return self._with_lease(ttl_s, write) if (ttl_s := resource.strategy.ttl_s) else write(NO_LEASE)
+        if ttl_s := resource.strategy.ttl_s:
+            return self._with_lease(ttl_s, lambda lease: self._create(key, value, lease, guards, extra))
+        return self._create(key, value, NO_LEASE, guards, extra)
 
     def replace(
         self, resource: ServedResource, key: str, value: bytes, *, expected: int, extra: ExtraWrites
@@ -106,12 +107,10 @@ class Transactions:
         value = self._to_be_stored(resource, key, value)
         if extra.writes:
             conditions = (Condition(key, expected), *extra.conditions)
-            return self._store.transact(conditions, (Put(key, value), *extra.writes))
+            return self._store.transact(conditions, self._noted(Put(key, value), *extra.writes))
         if ttl_s := resource.strategy.ttl_s:
-            return self._with_lease(
-                ttl_s, lambda lease: self._store.compare_and_put(key, value, expected=expected, lease=lease)
-            )
-        return self._store.compare_and_put(key, value, expected=expected)
+            return self._with_lease(ttl_s, lambda lease: self._put(key, value, expected, lease))
+        return self._put(key, value, expected)
 
     def mark(
         self, resource: ServedResource, key: str, value: bytes, *, expected: int
@@ -119,19 +118,29 @@ class Transactions:
         """Replaces an object whose deletion begins, which does not expire any more; raises as `replace`
         does.
         """
-        value = self._to_be_stored(resource, key, value)
-        return self._store.compare_and_put(key, value, expected=expected)
+        return self._put(key, self._to_be_stored(resource, key, value), expected)
+
+    def _put(self, key: str, value: bytes, expected: int, lease: int = NO_LEASE) -> Coroutine[Any, Any, int]:
+        if self._note is None:
+            return self._store.compare_and_put(key, value, expected=expected, lease=lease)
+        return self._store.transact((Condition(key, expected),), self._noted(Put(key, value, lease)))
+
+    def _noted(self, *writes: Put | Delete) -> Sequence[Put | Delete]:
+        """Returns writes with the note of their author."""
+        return writes if self._note is None else (*writes, self._note())
 
     # ----
 
-    async def _create_guarded(
+    async def _create(
         self, key: str, value: bytes, lease: int, guards: Sequence[TransactionGuard], extra: ExtraWrites
     ) -> int:
         held = [guard.condition for guard in guards]
         while True:
             conditions = (*held, Condition(key, 0), *extra.conditions)
             try:
-                return await self._store.transact(conditions, (Put(key, value, lease), *extra.writes))
+                return await self._store.transact(
+                    conditions, self._noted(Put(key, value, lease), *extra.writes)
+                )
             except RevisionMismatch:
                 if not guards:
                     raise
@@ -146,8 +155,8 @@ class Transactions:
         """
         allocations = self.allocations(resource, key)
         released = allocations.release(document) if allocations is not None else ()
-        if released:
-            await self._store.transact((Condition(key, expected),), (Delete(key), *released))
+        if released or self._note is not None:
+            await self._store.transact((Condition(key, expected),), self._noted(Delete(key), *released))
         else:
             await self._store.compare_and_delete(key, expected=expected)
 
@@ -157,14 +166,20 @@ class Transactions:
 
     async def remove_unread(self, key: str, *, expected: int) -> None:
         """Delete an object that cannot be decoded, without its allocations. Raises RevisionMismatch."""
-        await self._store.compare_and_delete(key, expected=expected)
+        await self._store.transact((Condition(key, expected),), self._noted(Delete(key)))
 
     async def require(self, key: str, *, expected: int) -> None:
         """Check a revision without writing. Raises RevisionMismatch."""
         await self._store.transact((Condition(key, expected),), ())
 
+    def is_up_to_date(self, resource: ServedResource, stored: StoredObject) -> bool:
+        """Whether an object is stored in the version in which its type is stored now."""
+        form = self._forms.shared.get(resource.stored_group_resource, resource.storage_form)
+        return stored.stored_as == (None if form is None else form.api_version)
+
     def _to_be_stored(self, resource: ServedResource, key: str, value: bytes) -> bytes:
         """Returns a value in the version in which its type is stored."""
+        # The form in which the resource is stored now; None for the hub version.
         form = self._forms.shared.get(resource.stored_group_resource, resource.storage_form)
         if form is not None:
             value = form.of_hub(value)

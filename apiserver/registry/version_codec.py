@@ -1,12 +1,12 @@
-"""Converts between stored bytes and the documents that clients of one version use.
+"""Converts between the hub version of an object and the version that a client uses.
 
-An object is stored in one version, its *storage version*; clients read and write it in any version that is
-served. In between is the *hub* version, which strategies, admission plugins and allocators use. Three codecs
-cover all resources:
+Clients read and write an object in any version that is served. Strategies, admission plugins and allocators
+use one of them, the *hub* version. The watch cache holds objects in it: `stored_version_decoder` converts
+those that are stored in another version. Three codecs cover all resources:
 
-- `IdentityCodec`: the storage version is the client's, and so is the hub. Bytes are copied.
-- `builtin_codec.BuiltinCodec`: built-in types are stored in another version, which is the hub, and
-  pure functions convert.
+- `IdentityCodec`: the client's version is the hub. Bytes are copied.
+- `builtin_version_codec.BuiltinCodec`: built-in types in another version than the hub, which pure functions
+  convert.
 - `custom_resources.serving.custom_resource_codec.CustomResourceCodec`: custom resources are pruned, completed
   and converted, perhaps by a webhook. The hub is the client's version, whichever is stored.
 
@@ -48,6 +48,7 @@ class VersionCodec(Protocol):
         if a conversion webhook may be needed, or if the view depends on a schema that may have changed since
         the object was stored.
     converts_hub: whether the hub version is not the client's.
+    is_identity: whether objects are stored as clients see them, so that there is nothing to convert.
     asks_webhook: whether a webhook converts between versions.
     """
 
@@ -61,6 +62,8 @@ class VersionCodec(Protocol):
     def is_immediate(self) -> bool: ...
     @property
     def converts_hub(self) -> bool: ...
+    @property
+    def is_identity(self) -> bool: ...
     @property
     def asks_webhook(self) -> bool: ...
 
@@ -153,6 +156,7 @@ class IdentityCodec:
     stored_kind: str
     is_immediate: bool = True
     converts_hub: bool = False
+    is_identity: bool = True
     asks_webhook: bool = False
 
     def cached_view(self, stored: StoredObject) -> StoredObject:
@@ -186,4 +190,4 @@ class IdentityCodec:
         return encode(document, self.stored_head)
 
     async def encode_new(self, document: Document) -> tuple[bytes, TransactionGuard | None]:
-        return await self.encode(document), None
+        return encode(document, self.stored_head), None

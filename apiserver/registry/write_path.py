@@ -19,6 +19,7 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from struct import Struct
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
@@ -30,6 +31,7 @@ from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
+from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.owner_conversions import run_converting
 from apiserver.registry.results import WriteResult
@@ -37,7 +39,6 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import Findings
 from apiserver.registry.transactions import Transactions
-from apiserver.registry.version_codec import Offloader
 from apiserver.registry.write_request import Admission, ManageFields, ProposedObject, Transform, WriteRequest
 from apiserver.storage.errors import KeyExists, RevisionMismatch
 from apiserver.storage.watch_cache import KeyVersion, WatchCache
@@ -46,8 +47,7 @@ from apiserver.storage.watch_cache import KeyVersion, WatchCache
 NAME_ATTEMPTS_MAX: Final = 8
 # Asking the system for randomness lets go of the interpreter's lock, which a busy writer then holds: 10 us
 # for each object. So it is asked for many at a time.
-_FETCHED: Final = 256
-_BYTES: Final = 16
+_SPLIT: Final = Struct("16s" * 256)
 _VERSION_4: Final = 0x4 << 76
 _VARIANT: Final = 0x2 << 62
 _RANDOM_BITS: Final = ~(0xF << 76 | 0x3 << 62)
@@ -58,7 +58,7 @@ _RANDOM_BITS: Final = ~(0xF << 76 | 0x3 << 62)
 IsStale = Callable[[str], Awaitable[bool]]
 
 
-class _Attempt(NamedTuple):
+class UpdateAttempt(NamedTuple):
     """One attempt at an update, up to its commit.
 
     old, new: of the hub version. is_noop: whether there is nothing to write.
@@ -83,8 +83,14 @@ class WritePath:
         offload: Offload,
         clock: Callable[[], float],
         is_stale: IsStale | None,
+        field_managers: FieldManagers | None,
     ) -> None:
-        """clock: seconds since 1970. is_stale: None if values are not encrypted."""
+        """clock: seconds since 1970. is_stale: None if values are not encrypted.
+
+        field_managers: records the owners of fields that the server itself writes; if None, they have no
+            owners.
+        """
+        self._field_managers = field_managers
         self._is_stale = is_stale
         self._cache = cache
         self._transactions = transactions
@@ -93,27 +99,30 @@ class WritePath:
         self._clock = clock
         self._new_uid = UidSource()
 
-    def _offload_of(self, request: WriteRequest) -> Offloader:
-        return request.offload or self._offload
+    def _manage_fields(self, request: WriteRequest) -> ManageFields | None:
+        """Returns the function that updates the owners of fields; None if they do not change."""
+        if request.writer is None or self._field_managers is None:
+            return request.manage_fields
+        return self._field_managers.of_server(request.resource, request.writer)
 
     # ---- create
 
-    async def create(
-        self, request: WriteRequest, proposed: ProposedObject, manage_fields: ManageFields | None
-    ) -> WriteResult:
-        """Store a new object. manage_fields: see `WriteRequest`.
+    async def create(self, request: WriteRequest, proposed: ProposedObject) -> WriteResult:
+        """Store a new object.
 
         Raises Invalid, AlreadyExists, and the errors of the guard, of admission and of the storage.
         """
         codec, document = request.resource.codec, proposed.document
-        size, offload = _size(request), self._offload_of(request)
+        size, offload = _size(request), request.offload or self._offload
         if codec.converts_hub:
             document = await offload.run_begun(size, codec.to_hub, document)
         warnings = [*proposed.warnings]
         try:
-            await run_converting(
-                offload, size, write_stages.place, request, proposed, document, manage_fields
-            )
+            place = partial(write_stages.place, request, proposed, document, self._manage_fields(request))
+            if size is SizeClass.SMALL and not codec.asks_webhook:
+                place()
+            else:
+                await run_converting(offload, size, place)
             if request.admission is not None:
                 told, size = await self._mutated(request, request.admission, document, None, size)
                 warnings += told
@@ -143,9 +152,11 @@ class WritePath:
 
     async def _create_once(self, request: WriteRequest, document: Document, size: SizeClass) -> WriteResult:
         resource, now = request.resource, timestamps.to_text(self._clock())
-        meta, offload = document["metadata"], self._offload_of(request)
+        meta, offload = document["metadata"], request.offload or self._offload
         object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
-        warnings = [*await offload.run_begun(size, write_stages.prepare_create, request, document, now)]
+        prepare = partial(write_stages.prepare_create, request, document, now)
+        is_small = size is SizeClass.SMALL
+        warnings = [*(prepare() if is_small else await offload.run_begun(size, prepare))]
         admission = request.admission
         try:
             errors = await admission.check(document, None) if admission is not None else ()
@@ -155,23 +166,25 @@ class WritePath:
             warnings += _warnings(resource, meta.get("name", ""), errors, findings)
             if admission is not None:
                 warnings += await admission.validate(document, None)
-            found = await self._allocate_and_put(request, document, size)
+            key = self._keys.of(resource, request.namespace, meta["name"])
+            if resource.strategy.allocator is None:
+                found = await self._put_new(request, key, document, NO_EXTRA_WRITES)
+            else:
+                found = await self._allocate_and_put(request, key, document, size)
         except ApiError as refused:
             refused.add_warnings(warnings)
             raise
         return WriteResult(await version_codec.view(resource.codec, found, offload), warnings)
 
     async def _allocate_and_put(
-        self, request: WriteRequest, document: Document, size: SizeClass
+        self, request: WriteRequest, key: str, document: Document, size: SizeClass
     ) -> StoredObject:
-        name = document["metadata"]["name"]
-        key = self._keys.of(request.resource, request.namespace, name)
+        name, offload = document["metadata"]["name"], request.offload or self._offload
         allocations = self._transactions.allocations(request.resource, key)
-        if allocations is None:
-            return await self._put_new(request, key, document, NO_EXTRA_WRITES)
+        assert allocations is not None
         try:
             while True:
-                filled = await self._offload_of(request).run_begun(size, copy.deepcopy, document)
+                filled = await offload.run_begun(size, copy.deepcopy, document)
                 extra = await allocations.allocate(filled, None, is_dry_run=request.options.dry_run)
                 try:
                     found = await self._put_new(request, key, filled, extra)
@@ -191,7 +204,7 @@ class WritePath:
         """Store a new object."""
         resource, name = request.resource, document["metadata"]["name"]
         value, guard = await resource.codec.encode_new(document)
-        guards = [each for each in (request.guard, guard) if each is not None]
+        guards = [*filter(None, (request.guard, guard))]
         if request.options.dry_run:
             if await self._cache.get(key) is not None:
                 raise AlreadyExists(resource.group_resource, name)
@@ -229,24 +242,25 @@ class WritePath:
                 size = max(size, size_class_of_document(new))
         if new["metadata"].get("managedFields") is owners:
             return warnings, size
-        found = await self._offload_of(request).run_begun(size, write_stages.check_owners, new, owners)
+        offload = request.offload or self._offload
+        found = await offload.run_begun(size, write_stages.check_owners, new, owners)
         return [*warnings, *found] if found else warnings, size
 
     # ---- update
 
-    async def update(
-        self, request: WriteRequest, transform: Transform, manage_fields: ManageFields | None
-    ) -> WriteResult:
+    async def update(self, request: WriteRequest, transform: Transform) -> WriteResult:
         """Replace the object with the result of `transform`, retrying until no other writer interferes.
 
-        manage_fields: see `WriteRequest`.
         An unchanged object is not written and keeps its version. An object that is being deleted and has lost
         its last finalizer is removed.
         Raises NotFound, Conflict, Invalid, and the errors of `transform`, of admission and of the storage.
         """
         resource = request.resource
         key = self._keys.of(resource, request.namespace, request.name)
-        allocations, offload = self._transactions.allocations(resource, key), self._offload_of(request)
+        offload, allocations = request.offload or self._offload, None
+        manage_fields = self._manage_fields(request)
+        if resource.strategy.allocator is not None:
+            allocations = self._transactions.allocations(resource, key)
         # A dry run has no write that would find out that the cached copy is an old one.
         current, is_fresh = None if request.options.dry_run else self._cache.get_cached(key), False
         # The revision of a copy that the write would leave as it is, and the warnings of that attempt.
@@ -306,21 +320,26 @@ class WritePath:
         stored: StoredObject,
         hub: StoredObject,
         allocations: ObjectAllocations | None,
-    ) -> _Attempt:
+    ) -> UpdateAttempt:
         """Run all stages before the commit.
 
         propose: calls `_proposed_change`. hub: the stored object in the hub version.
         """
-        resource, admission, offload = request.resource, request.admission, self._offload_of(request)
+        resource, admission, offload = request.resource, request.admission, request.offload or self._offload
         size = max(_size(request), size_class(len(hub.tail)))
-        old, proposed = await run_converting(offload, size, propose)
+        if size is SizeClass.SMALL and not resource.codec.asks_webhook:
+            old, proposed = propose()
+        else:
+            old, proposed = await run_converting(offload, size, propose)
         new, warnings, extra = proposed.document, [*proposed.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:
                 told, size = await self._mutated(request, admission, new, old, size)
                 warnings += told
             now = timestamps.to_text(self._clock())
-            is_unchanged = await offload.run_begun(size, write_stages.prepare_update, request, new, old, now)
+            prepare = partial(write_stages.prepare_update, request, new, old, now)
+            is_small = size is SizeClass.SMALL
+            is_unchanged = prepare() if is_small else await offload.run_begun(size, prepare)
             errors = await admission.check(new, old) if admission is not None else ()
             findings = await offload.run_bounded(
                 size, partial(write_stages.validate_update, request, new, old, now, is_unchanged)
@@ -337,16 +356,20 @@ class WritePath:
             # What was unchanged when it was validated may have been allocated something since.
             is_unchanged = await offload.run_begun(size, write_stages.is_same, new, old)
         is_removal = "deletionTimestamp" in old["metadata"] and deletion.may_be_removed(resource, new)
-        is_up_to_date = not stored.is_converted and resource.codec.is_up_to_date(stored, hub)
-        is_noop = is_unchanged and not is_removal and is_up_to_date
-        return _Attempt(old, new, warnings, extra, is_noop, is_removal)
+        is_noop = (
+            is_unchanged
+            and not is_removal
+            and self._transactions.is_up_to_date(resource, stored)
+            and resource.codec.is_up_to_date(stored, hub)
+        )
+        return UpdateAttempt(old, new, warnings, extra, is_noop, is_removal)
 
     async def _commit(
         self,
         request: WriteRequest,
         key: str,
         expected: int,
-        attempt: _Attempt,
+        attempt: UpdateAttempt,
         allocations: ObjectAllocations | None,
     ) -> StoredObject | None:
         """Write the result of an attempt; returns None if the object is not at revision `expected` any more.
@@ -447,8 +470,7 @@ class UidSource:
 
     def __call__(self) -> str:
         if not self._unused:
-            fetched = os.urandom(_FETCHED * _BYTES)
-            self._unused += (fetched[at : at + _BYTES] for at in range(0, len(fetched), _BYTES))
+            self._unused += _SPLIT.unpack(os.urandom(_SPLIT.size))
         number = int.from_bytes(self._unused.pop()) & _RANDOM_BITS | _VERSION_4 | _VARIANT
         text = f"{number:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.load.size_class import SizeClass
@@ -89,8 +88,7 @@ KUBE_CONTROLLER_MANAGER: Final = InternalWriter("kube-controller-manager")
 _DEFAULTS: Final = WriteOptions()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class WriteRequest:
+class WriteRequest(NamedTuple):
     """A write with everything but its object; built once for each call.
 
     name: that of the object; empty for a create whose object or server chooses it.

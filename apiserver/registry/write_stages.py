@@ -17,11 +17,21 @@ from apiserver.meta import object_meta
 from apiserver.meta.errors import ApiError, BadRequest, Conflict, Invalid
 from apiserver.meta.field_errors import FieldError, invalid, quote
 from apiserver.meta.vocabulary import Document, GroupKind
-from apiserver.patch.apply import managed_fields
-from apiserver.patch.apply.field_set import InvalidFieldSet
 from apiserver.registry.owner_conversions import ConversionsNeeded
+from apiserver.registry.patch.apply import managed_fields
+from apiserver.registry.patch.apply.field_set import InvalidFieldSet
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.strategy import Findings, Strategy, UpdateStrategy, WriteContext
+from apiserver.registry.strategy import (
+    NO_FINDINGS,
+    Findings,
+    Strategy,
+    UpdateStrategy,
+    WriteContext,
+    no_change,
+    no_errors,
+    no_ratcheting_errors,
+    no_warnings,
+)
 from apiserver.registry.write_request import ManageFields, ProposedObject, WriteRequest
 from apiserver.storage.resource_version import InvalidResourceVersion, parse_resource_version
 
@@ -71,30 +81,35 @@ def prepare_create(request: WriteRequest, document: Document, now: str) -> Seque
     strategy = request.resource.strategy
     if strategy.has_generation:
         document["metadata"]["generation"] = 1
-    warnings = strategy.prepare_create(document) or ()
+    warnings = strategy.prepare_create(document) if strategy.prepare_create is not no_change else None
     if strategy.stamp_create is not None:
         strategy.stamp_create(WriteContext(request.user, now), document)
-    return warnings
+    return warnings or ()
 
 
 def validate_create(request: WriteRequest, document: Document, is_bounded: bool) -> Findings:
     """Returns the errors in, and warnings about, a new document. Raises TakesLong."""
     resource, strategy = request.resource, request.resource.strategy
-    own = Findings(strategy.validate_create(document))
+    own = NO_FINDINGS
+    if strategy.validate_create is not no_errors:
+        own = Findings(strategy.validate_create(document))
     if strategy.expressions is not None:
         own = strategy.expressions(document, None, own.errors, is_bounded)
     errors: Sequence[FieldError] = [
         *_of_metadata(document["metadata"], resource),
         *own.errors,
         *strategy.validate(document),
-        *strategy.validate_ratcheting(document, None),
     ]
+    if strategy.validate_ratcheting is not no_ratcheting_errors:
+        errors = [*errors, *strategy.validate_ratcheting(document, None)]
     if strategy.declared is not None:
         errors = strategy.declared(errors, document, None)
     # Last, as in Kubernetes: the rules of the kind are more specific.
     errors = errors or object_meta.validate_path_segments(document["metadata"])
     if errors:
         return Findings(errors)
+    if strategy.warn is no_warnings and not own.warnings:
+        return NO_FINDINGS
     return Findings((), [*strategy.warn(document, None), *own.warnings])
 
 
@@ -116,7 +131,8 @@ def prepare_update(request: WriteRequest, new: Document, old: Document, now: str
     else:
         meta.pop("namespace", None)
     object_meta.prepare_update(meta, old_meta)
-    rules.prepare(new, old)
+    if rules.prepare is not no_change:
+        rules.prepare(new, old)
     if rules.stamp is not None:
         rules.stamp(WriteContext(request.user, now), new, old)
     strategy = resource.strategy
@@ -151,8 +167,9 @@ def validate_update(
         *_of_changed_metadata(meta, old_meta, resource, rules),
         *own.errors,
         *(strategy.validate(new) if rules.checks_object else ()),
-        *(strategy.validate_ratcheting(new, old) if request.update is None else ()),
     ]
+    if request.update is None and strategy.validate_ratcheting is not no_ratcheting_errors:
+        errors = [*errors, *strategy.validate_ratcheting(new, old)]
     if strategy.declared is not None:
         errors = strategy.declared(errors, new, old)
     if errors:
@@ -162,7 +179,7 @@ def validate_update(
 
 def _warnings(strategy: Strategy, rules: UpdateStrategy, new: Document, old: Document) -> list[str]:
     if rules.checks_object:
-        return strategy.warn(new, old)
+        return [] if strategy.warn is no_warnings else strategy.warn(new, old)
     return [] if rules.warn is None else rules.warn(new, old)
 
 
@@ -190,7 +207,6 @@ def _require_expected(
 
 def required_revision(text: str) -> int:
     """Returns the revision that an update replaces, 0 for any; invalid text is no conflict (row J11).
-
 
     Raises BadRequest.
     """
@@ -268,7 +284,6 @@ def check_mutated(request: WriteRequest, new: Document, old: Document | None) ->
 def _is_unchanged(new: Document, old: Document) -> bool:
     """Returns whether two documents differ only in times in managedFields, and gives the new one the old
     times.
-
 
     Owners are recorded before the strategy runs, which may have undone the client's change.
     Source: k8s.io/apiserver, IgnoreManagedFieldsTimestampsTransformer.

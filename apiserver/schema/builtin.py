@@ -18,10 +18,12 @@ from typing import Any, Final
 import orjson
 
 from apiserver.meta.brand import extension_key
-from apiserver.releases.emulation import DEFAULT_RELEASE
-from apiserver.releases.lifecycles import known_lifecycles
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE
+from apiserver.meta.releases.lifecycles import known_lifecycles
 from apiserver.schema import definitions_table
+from apiserver.schema.definitions_table import Release
 from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor
+from apiserver.schema.go_fields import undecoded
 from apiserver.schema.structural import Schema, ValueKind
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -83,11 +85,11 @@ class BuiltinSchemas:
     It is thread-safe.
     """
 
-    def __init__(self, release: tuple[int, int], vendor: str = KUBERNETES_VENDOR) -> None:
+    def __init__(self, release: Release, vendor: str = KUBERNETES_VENDOR) -> None:
         self._release = release
         self._vendor = vendor
         self._definitions: dict[str, Any] | None = None
-        self._are_described = False  # whether they have their descriptions
+        self._undescribed: Mapping[str, bytes] | None = None  # as JSON: few are used, and each once
         self._schemas: dict[str, Schema] = dict(_SPECIAL)
         self._incomplete: dict[str, Schema] = {}
         self._lock = threading.RLock()  # of all but complete schemas
@@ -98,18 +100,15 @@ class BuiltinSchemas:
         Raises LookupError when neither this release nor a later one is known.
         """
         with self._lock:
-            if self._definitions is None or not self._are_described:
-                self._definitions = self._read(described=True)
-                self._are_described = True
+            if self._definitions is None:
+                self._definitions = _described_definitions(self._release)
+                self._set_vendor(self._definitions[_JSON_SCHEMA])
             return self._definitions
 
-    def _read(self, *, described: bool) -> dict[str, Any]:
-        definitions = _definitions_of(self._release, described=described)
-        fields = definitions[_JSON_SCHEMA]["properties"]
-        definitions[_JSON_SCHEMA]["properties"] = {
-            with_vendor(name, self._vendor): field for name, field in fields.items()
-        }
-        return definitions
+    def _set_vendor(self, json_schema: dict[str, Any]) -> None:
+        """Name the extensions among the fields of a JSON schema after the vendor."""
+        fields = json_schema["properties"]
+        json_schema["properties"] = {with_vendor(name, self._vendor): field for name, field in fields.items()}
 
     def get(self, name: str) -> Schema:
         """Returns the schema of a definition. Raises KeyError."""
@@ -129,11 +128,7 @@ class BuiltinSchemas:
         """Returns the schema of a definition, which may be incomplete. Raises KeyError."""
         schema = self._schemas.get(name) or self._incomplete.get(name)
         if schema is None:
-            if self._definitions is None:
-                self._definitions = self._read(described=False)
-            definition = (
-                self._definitions[name] if name in self._definitions else _removed_definitions()[name]
-            )
+            definition = self._undescribed_definition(name)
             package, _, kind = name.rpartition(".")
             # Registered before it is complete: definitions refer to themselves.
             go_type = f"{package.rpartition('.')[2]}.{kind}"
@@ -143,6 +138,15 @@ class BuiltinSchemas:
             self._incomplete[name] = schema
             self._complete(schema, definition)
         return schema
+
+    def _undescribed_definition(self, name: str) -> dict[str, Any]:
+        if self._undescribed is None:
+            self._undescribed = _undescribed_definitions(self._release)
+        text = self._undescribed.get(name) or _removed_definitions()[name]
+        definition: dict[str, Any] = orjson.loads(text)
+        if name == _JSON_SCHEMA:
+            self._set_vendor(definition)
+        return definition
 
     def _complete(self, schema: Schema, definition: dict[str, Any]) -> None:
         is_empty_struct = _type_of(definition) == "object" and "additionalProperties" not in definition
@@ -182,12 +186,10 @@ class BuiltinSchemas:
         return Schema(*scalar, bits=32 if text_format == "int32" else 64)
 
 
-def _with_later_v1(definitions: dict[str, Any]) -> dict[str, Any]:
+def _with_later_v1(definitions: dict[str, bytes]) -> dict[str, bytes]:
     beta, stable = b"v1beta1", b"v1"
     later = {
-        name.replace(beta.decode(), stable.decode()): orjson.loads(
-            orjson.dumps(definitions[name]).replace(beta, stable)
-        )
+        name.replace(beta.decode(), stable.decode()): definitions[name].replace(beta, stable)
         for name in _LATER_V1
         if name in definitions
     }
@@ -222,29 +224,46 @@ def _type_of(definition: dict[str, Any]) -> str:
     return kind
 
 
-def _definitions_of(release: tuple[int, int], *, described: bool) -> dict[str, Any]:
-    """Returns the definitions that a server of this release needs. Raises LookupError."""
-    known = definitions_table.releases()
-    nearest = min((each for each in known if each >= release), default=None)
-    if nearest is None:
-        raise LookupError(f"there are no definitions of release {release}")
-    own = _read(nearest, described=described)
+def _undescribed_definitions(release: Release) -> dict[str, bytes]:
+    """Returns the definitions that a server of this release needs, without descriptions.
+
+    Raises LookupError.
+    """
+    own = _read(_nearest(release), described=False)
     if release == DEFAULT_RELEASE.version:
         return own
-    newest = _read(known[-1], described=described)
-    removed = _described(_removed_definitions(), newest) if described else _removed_definitions()
-    return {**removed, **newest, **own}
+    return {**_removed_definitions(), **_read(definitions_table.releases()[-1], described=False), **own}
 
 
-def _read(release: tuple[int, int], *, described: bool) -> dict[str, Any]:
-    return _with_later_v1(definitions_table.read_definitions(release, described=described))
+def _described_definitions(release: Release) -> dict[str, Any]:
+    """Returns the definitions that a server of this release needs, with descriptions. Raises LookupError."""
+    own = _decoded(_read(_nearest(release), described=True))
+    if release == DEFAULT_RELEASE.version:
+        return own
+    newest = _decoded(_read(definitions_table.releases()[-1], described=True))
+    return {**_described(_decoded(_removed_definitions()), newest), **newest, **own}
+
+
+def _nearest(release: Release) -> Release:
+    """Returns the first release in the table that is not older. Raises LookupError."""
+    nearest = min((each for each in definitions_table.releases() if each >= release), default=None)
+    if nearest is None:
+        raise LookupError(f"there are no definitions for release {release}")
+    return nearest
+
+
+def _read(release: Release, *, described: bool) -> dict[str, bytes]:
+    return _with_later_v1(undecoded(definitions_table.read_definitions(release, described=described)))
+
+
+def _decoded(definitions: Mapping[str, bytes]) -> dict[str, Any]:
+    return {name: orjson.loads(text) for name, text in definitions.items()}
 
 
 @cache
-def _removed_definitions() -> Mapping[str, Any]:
+def _removed_definitions() -> Mapping[str, bytes]:
     text = Path(__file__).with_name("removed_definitions.json").read_bytes()
-    definitions: dict[str, Any] = orjson.loads(text)
-    return MappingProxyType(definitions)
+    return MappingProxyType(undecoded(text))
 
 
 def _described(removed: Mapping[str, Any], newest: Mapping[str, Any]) -> dict[str, Any]:

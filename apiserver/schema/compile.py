@@ -127,7 +127,8 @@ class CompiledSchema:
             raise TypeMismatch(mismatch.text()) from None
         except RecursionError:
             raise TypeMismatch("json: exceeded max depth") from None
-        return CheckedDocument([_path_text(steps) for steps in report.unknown or ()], report.emptied)
+        unknown = report.unknown
+        return CheckedDocument([_path_text(steps) for steps in unknown] if unknown else [], report.emptied)
 
 
 class Mismatch(Exception):

@@ -1,6 +1,6 @@
 """The definitions of Kubernetes' types, release by release, in one compressed file beside this module.
 
-The file is made when the package is built (`apiserver.package_build`), from the package kubernetes-validate,
+The file is made when the package is built (`deploy/package_build.py`), from the package kubernetes-validate,
 which has 108 MB. It is a zip archive of less than 3 MB, which any tool can read. Each release is there twice:
 whole for OpenAPI, and without the descriptions, which are three quarters of the text, for schemas.
 """
@@ -33,16 +33,16 @@ def releases() -> list[Release]:
     return sorted((int(major), int(minor)) for major, minor in (name.split(".") for name in names))
 
 
-def read_definitions(release: Release, *, described: bool) -> dict[str, Any]:
-    """Returns the definitions of a release by name, as `io.k8s.api.core.v1.ConfigMap`, in JSON Schema.
+def read_definitions(release: Release, *, described: bool) -> bytes:
+    """Returns the definitions of a release: a JSON object with a JSON Schema for each name, as
+    `io.k8s.api.core.v1.ConfigMap`.
 
     described: whether to include descriptions of definitions and fields. Raises KeyError for an unknown
         release.
     """
     name = _WHOLE if described else _WITHOUT_DESCRIPTIONS
     with _open() as table:
-        definitions: dict[str, Any] = orjson.loads(table.read(f"{release[0]}.{release[1]}/{name}"))
-    return definitions
+        return table.read(f"{release[0]}.{release[1]}/{name}")
 
 
 def write_table(package: Path, target: Path) -> None:
@@ -78,4 +78,6 @@ def _open() -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(TABLE)
     except FileNotFoundError:
-        raise LookupError(f"{TABLE} is missing: it is made by `pip install`, also of a checkout") from None
+        raise LookupError(
+            f"{TABLE} is missing: `pip install` creates this file, also in a checkout"
+        ) from None

@@ -1,34 +1,34 @@
 """A real API server inside tests: `with ApiServer() as server:`.
 
-What it guarantees:
+The server has these guarantees:
 
-- *It is the server that users run*, over HTTPS, with all its admission and controllers. Only the store is
-  in memory, unless a directory is given for it: the same code, without files.
-- *The process is not changed.* A server in a thread sets no signal handler, no limit, no option of the
-  allocator, the interpreter or logging. Its loggers are below `apiserver`, and propagate. The garbage
-  collector pauses while a fork begins, or a server is reset, which takes milliseconds. One filter of warnings
-  remains, for those of `cryptography` about foreign certificates (`golang.x509_parsing`).
-- *Any number of servers*, one after another or together, in one process or several: each has its own free
-  port and directory.
-- *A fork is a separate server*, which begins with the same objects and revisions, and shares their bytes. A
-  server that is reset continues at its address as if it was restored from a backup: its connections end, and
-  requests for an earlier resourceVersion get 410 Gone.
-- *Each server has its own clock*, which can be advanced: everything that a client can see follows
-  (`apiserver.registry.clock`).
-- *It stops at once and completely*: `stop` leaves no thread, task, socket or file, whatever was under way.
+- *It is the server that users run*: the server uses HTTPS, and has all admission plugins and controllers. By
+  default, the store is in memory. The in-memory store has the same code as the embedded store, but no files.
+- *It does not change the process.* A server in a thread sets no signal handlers or limits, and changes no
+  options of the allocator, the interpreter or logging. All loggers are below `apiserver` and propagate. The
+  garbage collector pauses for some milliseconds while a fork starts or a server is reset. A warning filter
+  remains: it hides warnings of `cryptography` about third-party certificates (`golang.x509_parsing`).
+- *Any number of servers* can run in one process or in several processes. Each server has its own free port
+  and directory.
+- *A fork is a separate server*, which starts with the same objects and revisions as the original server, and
+  shares the memory of these objects. After a reset, a server keeps its address, and behaves as if the server
+  were restored from a backup: connections end, and requests for an earlier resourceVersion get 410 Gone.
+- *Each server has its own clock*, which tests can advance. Everything that a client can see follows this
+  clock (`apiserver.registry.clock`).
+- *A server stops immediately and completely*: `stop()` leaves no thread, task, socket or file.
 
-`server` has `ApiServer`. `runners` runs it: `ServerThread` in this process, and `ServerChild` in a child
-process, whose program is `child` and which also ends when its parent is killed. `etcd_probe` quickly detects
-a missing etcd. `credentials` makes kubeconfigs of users and service accounts, and `snapshots` has the state
-that servers can begin with. `clock` advances a server's clock, and `server_time` implements such a clock.
-`manifests` loads files, `faults` injects faults (the effects are in `apiserver.testkit.faults`), `resources`
-finds the resource of a kind, and `waiting` waits for conditions by watches. `timeline` lists the writes of an
-object, `differences` the changed fields, and `failure_report` describes a server when a test fails. `errors`
-has the exceptions. `apiserver.pytest_plugin` has the fixtures. `containers`, for users of testcontainers, has
-a server in a container.
+`server` contains `ApiServer`. `runners` runs the server: `ServerThread` in this process, or `ServerChild` in
+a child process. `child` is the program of the child process, which also ends when its parent is killed.
+`etcd_probe` quickly detects a missing etcd. `credentials` describes the users of static tokens. `snapshots`
+contains the state with which a server can start. `clock` advances a server's clock, and `server_time`
+implements this clock. `manifests` loads files, and `faults` injects faults (`apiserver.testkit.faults` has
+the effects). `resources` finds the resource of a kind, and `waiting` waits for conditions with watches.
+`timeline` lists the writes of an object, and `differences` finds the changed fields. `failure_report`
+describes a server when a test fails. `errors` contains the exceptions. `apiserver.pytest_plugin` provides the
+fixtures. `containers` runs a server in a container, for users of testcontainers.
 
-docs/testing is for users. What this module exports is public, and part of the semantic version.
-It needs neither pytest nor a client library.
+The pages in docs/testing are for users. The names that this module exports are public, and follow semantic
+versioning. The module needs neither pytest nor a client library.
 """
 
 from apiserver.load.collection_pause import lasting_imports

@@ -14,9 +14,10 @@ AHEAD_MAX: Final = timedelta(days=1_000 * 365)
 
 
 class Clock:
-    """The clock of one server.
+    """A server's clock.
 
-    It starts at the computer's time. The clock of a fork starts at the time of the original server.
+    A new server's clock starts at the computer's current time. A fork's clock starts at the original
+    server's current time.
     """
 
     def __init__(self, time: ServerTime, put_forward: Callable[[float], None]) -> None:
@@ -24,7 +25,7 @@ class Clock:
         self._time, self._put_forward = time, put_forward
 
     def now(self) -> datetime:
-        """Returns the server's time, in UTC."""
+        """Returns the server's current time in UTC."""
         return datetime.fromtimestamp(self._time.clock.time(), UTC)
 
     def advance(
@@ -36,11 +37,13 @@ class Clock:
         seconds: float = 0,
         milliseconds: float = 0,
     ) -> datetime:
-        """Advances the clock, and returns the server's time once everything that became due has started.
+        """Advances the clock by the sum of the arguments. The method waits until every task that became due
+        has started, and then returns the server's new time.
 
-        The time in between does not pass: a task that runs every minute runs once, as on a computer that was
-        suspended.
-        Raises ClockNotAdvanced and ServerStopped.
+        The clock jumps directly to the new time. For example, if you advance the clock by an hour, a task
+        that runs every minute runs only once, just as it does on a computer that wakes from sleep.
+        Raises ClockNotAdvanced if the clock cannot be advanced by the given time, and ServerStopped if the
+        server is not running.
         """
         try:
             step = timedelta(

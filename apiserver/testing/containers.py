@@ -1,7 +1,7 @@
 """A server in a container, for testcontainers: `with ApiServerContainer() as server:`.
 
-It needs the library testcontainers and a container engine, and the image of this project's Dockerfile. In
-Python itself, `apiserver.testing.ApiServer` is the same server without a container.
+This module requires the library testcontainers, a container engine, and the image of this project's
+Dockerfile. `apiserver.testing.ApiServer` runs the same server without a container.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ try:
     from testcontainers.core.exceptions import ContainerStartException
     from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 except ImportError as error:
-    raise ImportError(f"{__name__} needs testcontainers: pip install testcontainers") from error
+    raise ImportError(f"{__name__} requires testcontainers: pip install testcontainers") from error
 
 from apiserver import __version__
 from apiserver.testing.errors import ServerStopped
@@ -38,14 +38,15 @@ _CERTIFIED: Final = ("localhost", "127.0.0.1")
 
 
 class ApiServerContainer(DockerContainer):
-    """A server with its objects in memory, as a container with all features of testcontainers.
+    """Runs a server in a container, with all features of testcontainers. The server keeps its objects in
+    memory.
 
-    image: by default the one of this version.
-    flags: as on the command line; see `apiserver --help`.
-    options: those of `DockerContainer`.
+    image: the container image. The default is the image for this package's version.
+    flags: command-line flags for the server. The `apiserver --help` command lists all flags.
+    options: additional arguments for the constructor of `DockerContainer`.
 
-    `with` starts it, waits until it is ready, and removes it in the end. Properties raise ServerStopped while
-    it does not run.
+    A `with` block starts the container, waits until the server is ready, and removes the container at the
+    end. The properties raise ServerStopped if the server is not running.
     """
 
     def __init__(self, image: str = IMAGE, *, flags: Sequence[str] = (), **options: Any) -> None:
@@ -57,7 +58,7 @@ class ApiServerContainer(DockerContainer):
         self.waiting_for(LogMessageWaitStrategy(_READY))
 
     def start(self) -> Self:
-        """Start the container, and return when the server is ready."""
+        """Starts the container, and returns when the server is ready."""
         super().start()
         read = self.get_wrapped_container().exec_run(["cat", _KUBECONFIG_IN_IMAGE])
         if read.exit_code:
@@ -80,14 +81,14 @@ class ApiServerContainer(DockerContainer):
 
     @property
     def url(self) -> str:
-        """The URL of the server, as `https://localhost:49153`."""
+        """The URL of the server, for example `https://localhost:49153`."""
         self._own_directory("url")
         server: str = self._kubeconfig["clusters"][0]["cluster"]["server"]
         return server
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig, which is removed with the container."""
+        """The path of the administrator's kubeconfig. The file is removed together with the container."""
         return self._own_directory("kubeconfig") / "admin.kubeconfig"
 
     @property
@@ -98,7 +99,7 @@ class ApiServerContainer(DockerContainer):
 
     @property
     def ca(self) -> Path:
-        """The certificate, as PEM, by which clients verify the server."""
+        """The path of the PEM file with the CA certificate that verifies the server."""
         return self._own_directory("ca") / "ca.crt"
 
     def _own_directory(self, asked: str) -> Path:

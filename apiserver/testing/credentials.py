@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Describes the user of a static token.
+    """A user who authenticates with a static bearer token.
 
     name: the user name.
     groups: the user's groups.

@@ -19,10 +19,11 @@ _TEXT_SHOWN: Final = 200
 
 
 class Change(NamedTuple):
-    """One changed field. The values of Secrets are redacted.
+    """A field that differs between two versions of an object. Secret values are redacted.
 
     path: the path of the field, for example `spec.replicas`.
-    old, new: the values; None where the field is absent.
+    old, new: the old value and the new value of the field. The value is None if the corresponding version
+        does not contain the field.
     """
 
     path: str

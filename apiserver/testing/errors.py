@@ -6,9 +6,9 @@ from typing import Any
 
 
 class ServerDidNotStart(Exception):
-    """The server cannot start, or was not ready in time.
+    """The server could not start, or did not become ready in time.
 
-    reason: why, as text.
+    reason: the reason for the failure, as text.
     """
 
     def __init__(self, reason: str) -> None:
@@ -19,39 +19,39 @@ class ServerDidNotStart(Exception):
 class ServerStopped(Exception):
     """A method was called while the server was not running.
 
-    asked: the name of the method.
+    asked: the name of the called method.
     """
 
     def __init__(self, asked: str) -> None:
-        super().__init__(f"{asked}: the server does not run")
+        super().__init__(f"{asked}: the server is not running")
         self.asked = asked
 
 
 class ClockNotAdvanced(Exception):
-    """The clock of the server cannot be advanced by this much, or not at all."""
+    """The server's clock cannot be advanced by the given time, or cannot be advanced at all."""
 
 
 class SnapshotMismatch(Exception):
-    """The server cannot use this snapshot, or cannot take one. The message says why."""
+    """The server cannot create or use a snapshot. The error message contains the reason."""
 
 
 class NotInThisProcess(Exception):
-    """A method was called that servers with `in_process=False` do not have.
+    """The called method is not available for servers with `in_process=False`.
 
-    asked: the name of the method.
+    asked: the name of the called method.
     """
 
     def __init__(self, asked: str) -> None:
-        super().__init__(f"{asked}: this needs a server in this process, without in_process=False")
+        super().__init__(f"{asked}: not available for a server with in_process=False")
         self.asked = asked
 
 
 class RequestFailed(Exception):
-    """The server refused a request.
+    """The server rejected a request.
 
-    asked: what the request was for.
+    asked: the purpose of the request.
     code: the status code of the response.
-    status: the Status of the response, or its text if it was not JSON.
+    status: the Status object in the response body, or the response body as text if the body is not JSON.
     """
 
     def __init__(self, asked: str, code: int, status: Any) -> None:
@@ -61,10 +61,12 @@ class RequestFailed(Exception):
 
 
 class ManifestNotLoaded(Exception):
-    """A manifest cannot be loaded. The message contains the file, the line and the server's response.
+    """A manifest could not be loaded. The error message contains the file, the line and the server's
+    response.
 
-    place: the file and the line.
-    code, status: the status code and the Status of the response; 0 and None if no request was sent.
+    place: the manifest's file and line.
+    code, status: the response's status code and Status object. If no request was sent, `code` is 0 and
+        `status` is None.
     """
 
     def __init__(self, place: str, reason: str, *, code: int = 0, status: Any = None) -> None:
@@ -74,22 +76,23 @@ class ManifestNotLoaded(Exception):
 
 
 class UnknownKind(Exception):
-    """The server does not serve this kind.
+    """The server does not serve the requested kind.
 
-    kind: the kind that was asked for.
+    kind: the requested kind.
     """
 
     def __init__(self, kind: str, served: list[str]) -> None:
-        super().__init__(f"no served resource has the kind {kind!r}; there are {', '.join(served)}")
+        super().__init__(f"the server does not serve the kind {kind!r}; it serves {', '.join(served)}")
         self.kind = kind
 
 
 class NotInTime(AssertionError):
-    """A condition did not hold in time. The message shows the last changes of the object."""
+    """An object did not meet a condition before the timeout. The error message shows the object's most
+    recent changes.
+    """
 
 
 class NotQuiet(AssertionError):
-    """An object was written although nothing should have changed.
-
-    The message shows the writes and their users.
+    """An object was written although the test expected no writes. The error message shows the writes and the
+    users who made them.
     """

@@ -42,7 +42,10 @@ _PORT: Final = 2379
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 _FRAME_HEADER_BYTES: Final = 9
 _SETTINGS: Final = 4
-_SILENCE: Final = "it accepts connections but does not respond: it has no leader yet, or is not etcd"
+_SILENCE: Final = (
+    "the endpoint accepts connections but does not respond: "
+    "either etcd has no leader yet, or this is not etcd"
+)
 
 
 class EtcdTls(NamedTuple):
@@ -75,22 +78,28 @@ class EtcdProbe:
         if not self._endpoints:
             return
         ends_at, attempt_s = time.monotonic() + within_s, FIRST_ATTEMPT_S
+        findings: dict[str, _Finding] = {}
+        errors_took_s: dict[str, float] = {}
         while True:
-            findings = []
             for endpoint in self._endpoints:
-                left_s = (ends_at - time.monotonic()) / len(self._endpoints)
-                finding = self._ask(endpoint, max(POLL_S, min(left_s, attempt_s)))
+                began = time.monotonic()
+                timeout_s = max(POLL_S, min((ends_at - began) / len(self._endpoints), attempt_s))
+                finding = self._ask(endpoint, timeout_s)
                 if finding is None:
                     return
-                findings.append(finding)
+                if not finding.may_pass:
+                    errors_took_s[endpoint] = time.monotonic() - began
+                # The last attempt is short: silence says nothing where an error took longer to come.
+                if not finding.may_pass or timeout_s >= errors_took_s.get(endpoint, 0):
+                    findings[endpoint] = finding
             if time.monotonic() + POLL_S > ends_at:
                 break
             time.sleep(POLL_S)
             attempt_s *= 2
-        told = f"etcd does not respond: {self._told(findings)}"
-        if not any(each.may_pass for each in findings):
+        told = f"etcd does not respond: {self._told(list(findings.values()))}"
+        if not any(each.may_pass for each in findings.values()):
             raise ServerDidNotStart(told)
-        log.warning("%s; waiting for it", told)
+        log.warning("%s; waiting for etcd", told)
 
     def why_not_ready(self) -> str:
         """Returns the current problem with etcd, as the end of a sentence; empty if none is known."""
@@ -128,7 +137,7 @@ class EtcdProbe:
             except ssl.SSLCertVerificationError as error:
                 # gRPC has its own CAs if none are given.
                 may_pass = self._tls.ca is None
-                return _Finding(f"its certificate is not trusted: {error.verify_message}", may_pass)
+                return _Finding(f"the server's certificate is not trusted: {error.verify_message}", may_pass)
             except ssl.SSLEOFError:
                 return _closed(url)
             except ssl.SSLError as error:
@@ -170,7 +179,7 @@ class EtcdProbe:
             return None
         if not isinstance(health, dict) or health.get("health") != "false":
             return None
-        return _Finding(f"it is not healthy: {str(health.get('reason') or 'no reason given').lower()}")
+        return _Finding(f"etcd is not healthy: {str(health.get('reason') or 'no reason given').lower()}")
 
 
 def _address(url: SplitResult) -> tuple[str, int]:
@@ -200,20 +209,20 @@ def _beginning(connection: socket.socket, context: ssl.SSLContext | None, name: 
 
 
 def _closed(url: SplitResult) -> _Finding:
-    other = "one without TLS" if url.scheme == "https" else "one with TLS, and the URL is not https"
-    return _Finding(f"it closes the connection: it is not etcd, or {other}")
+    other = "etcd has no TLS" if url.scheme == "https" else "etcd has TLS and the URL is not https"
+    return _Finding(f"the endpoint closes the connection: this is not etcd, or {other}")
 
 
 def _tls_failure(error: ssl.SSLError) -> _Finding:
     why = (error.reason or str(error)).replace("_", " ").lower()
     if "alert" in why and ("certificate" in why or "unknown ca" in why):
-        return _Finding(f"it does not accept the client certificate of --etcd-certfile: {why}")
+        return _Finding(f"the endpoint does not accept the client certificate in --etcd-certfile: {why}")
     return _Finding(f"TLS fails: {why}")
 
 
 def _wrong(begun: bytes) -> _Finding | None:
     """Returns why the first bytes are not etcd's; None if they are a frame of SETTINGS."""
     if begun.startswith(b"HTTP/"):
-        return _Finding("it responds in HTTP/1: it is not etcd")
+        return _Finding("the endpoint responds in HTTP/1: this is not etcd")
     is_settings = len(begun) == _FRAME_HEADER_BYTES and begun[3] == _SETTINGS and not any(begun[5:])
-    return None if is_settings else _Finding("it does not respond in HTTP/2: it is not etcd")
+    return None if is_settings else _Finding("the endpoint does not respond in HTTP/2: this is not etcd")

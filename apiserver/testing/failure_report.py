@@ -29,7 +29,7 @@ def sections(name: str, server: ApiServer) -> Iterator[tuple[str, str]]:
 
 
 def _lines(lines: Sequence[str]) -> str:
-    more = [f"... {len(lines) - SHOWN} before"] if len(lines) > SHOWN else []
+    more = [f"... {len(lines) - SHOWN} earlier lines"] if len(lines) > SHOWN else []
     return "\n".join([*more, *lines[-SHOWN:]]) or "none"
 
 
@@ -40,11 +40,11 @@ def _events(server: ApiServer) -> str:
             response = connection.getresponse()
             answer = orjson.loads(response.read())
     except ServerStopped:
-        return "they can no longer be read: the server was stopped"
+        return "the events can no longer be read: the server was stopped"
     except (OSError, ValueError, http.client.HTTPException) as error:
-        return f"they cannot be read: {error!r}"
+        return f"the events cannot be read: {error!r}"
     if response.status != 200:
-        return f"they cannot be read: {response.status} {answer.get('message', '')}"
+        return f"the events cannot be read: {response.status} {answer.get('message', '')}"
     return _lines([_event(each) for each in sorted(answer["items"], key=_last_seen)])
 
 

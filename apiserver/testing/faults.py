@@ -18,39 +18,46 @@ _ANY: Final = Match()
 
 
 class InjectedFault:
-    """An injected fault. As a context manager, it is cleared at the end of the block."""
+    """A fault that was injected into a server. If you use the fault as a context manager, the fault is
+    cleared at the end of the `with` block.
+    """
 
     def __init__(self, faults: FaultSource, state: FaultState) -> None:
         self._faults, self._last = faults, state
 
     @property
     def id(self) -> str:
-        """The ID of the fault, as in `/debug/faults/ID`."""
+        """The ID of the fault, for use in the URL path `/debug/faults/ID`."""
         return self._last.id
 
     @property
     def effect(self) -> Effect:
-        """The effect."""
+        """The fault's effect."""
         return self._last.effect
 
     @property
     def match(self) -> Match:
-        """The requests that the fault applies to."""
+        """The requests that the fault affects."""
         return self._last.match
 
     @property
     def times(self) -> int | None:
-        """The maximum number of times that the fault happens; None for no limit."""
+        """The maximum number of times that the fault happens, or None if there is no maximum."""
         return self._last.times
 
     @property
     def hits(self) -> int:
-        """The number of times that the fault has happened. Raises ServerStopped."""
+        """The number of times that the fault has happened.
+
+        Raises ServerStopped if the server is not running.
+        """
         self._last = self._faults.find(self._last.id) or self._last
         return self._last.hits
 
     def clear(self) -> None:
-        """Clears the fault. A second call does nothing. Raises ServerStopped."""
+        """Clears the fault, or does nothing if the fault is already cleared. Raises ServerStopped if the
+        server is not running.
+        """
         self._last = self._faults.clear(self._last.id) or self._last
 
     def __enter__(self) -> Self:
@@ -76,7 +83,9 @@ class FaultState(NamedTuple):
 
 
 class Faults:
-    """The faults of one server. Any thread may call the methods. They raise ServerStopped."""
+    """The faults that are injected into one server. You can call this class's methods from any thread. All
+    methods raise ServerStopped if the server is not running.
+    """
 
     def __init__(self, source: FaultSource) -> None:
         self._source = source
@@ -85,13 +94,14 @@ class Faults:
     def inject(
         self, effect: Effect, match: Match = _ANY, *, times: int | None = None, must_hit: bool = True
     ) -> InjectedFault:
-        """Injects a fault from now on, also into open watches.
+        """Injects a fault. The fault affects new requests and open watches.
 
-        effect: what happens: an instance of one of the effects below.
-        match: the requests that it applies to. By default, all.
-        times: how often it happens. By default, until it is cleared.
-        must_hit: False if the fault need not happen; see `never_hit()`.
-        Raises InvalidFault and TooManyFaults.
+        effect: an instance of one of the classes in the "Effects of faults" section.
+        match: the requests that the fault affects. By default, the fault affects all requests except those
+            that the `ApiServer` methods send.
+        times: the maximum number of times that the fault happens. By default, there is no maximum.
+        must_hit: if True, the pytest plugin fails the test if the fault never happens. See `never_hit()`.
+        Raises InvalidFault if the fault is invalid, and TooManyFaults if the server already has 1,000 faults.
         """
         _require_fault(effect, match)
         injected = InjectedFault(self._source, self._source.inject(effect, match, times))
@@ -100,7 +110,7 @@ class Faults:
         return injected
 
     def list(self) -> Sequence[InjectedFault]:
-        """Returns the faults that are not cleared, in the order of their injection."""
+        """Returns all faults that have not been cleared, in the order in which they were injected."""
         return [InjectedFault(self._source, state) for state in self._source.all()]
 
     def clear(self) -> None:
@@ -110,9 +120,11 @@ class Faults:
                 injected._last = state
 
     def never_hit(self) -> Sequence[InjectedFault]:
-        """Returns the faults that never happened although `must_hit` was true. Each is returned once.
+        """Returns the faults that were injected with `must_hit=True` but never happened. Each call checks
+        only faults that were injected after the previous call.
 
-        The fixtures of the pytest plugin call it after each test, and fail the test if there are any.
+        The pytest plugin calls this method after each test, and fails the test if the method returns any
+        faults.
         """
         expected, self._expected = self._expected, {}
         return [injected for injected in expected.values() if not injected.hits]

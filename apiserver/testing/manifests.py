@@ -69,7 +69,7 @@ def read_manifests(manifests: Manifests, root: Path = Path()) -> Iterator[Manife
     elif isinstance(manifests, str | Path):
         yield from _read(root / manifests)
     elif not isinstance(manifests, Iterable):
-        raise ManifestNotLoaded(repr(manifests), "this is neither a file, nor a folder, nor an object")
+        raise ManifestNotLoaded(repr(manifests), "not a file, a directory or an object")
     else:
         for each in manifests:
             yield from read_manifests(each, root)
@@ -77,7 +77,6 @@ def read_manifests(manifests: Manifests, root: Path = Path()) -> Iterator[Manife
 
 def load(server: RunningServer, manifests: Sequence[Manifest]) -> None:
     """Apply objects, definitions and namespaces first, and return when the defined types are served.
-
 
     Raises ManifestNotLoaded.
     """
@@ -156,7 +155,7 @@ def _read(path: Path) -> Iterator[Manifest]:
                 yield from _objects(document, f"{path}:{node.start_mark.line + 1}")
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise ManifestNotLoaded(f"{path}:{line}", error.problem or "this is not YAML") from None
+        raise ManifestNotLoaded(f"{path}:{line}", error.problem or "not valid YAML") from None
     except yaml.YAMLError as error:
         raise ManifestNotLoaded(str(path), " ".join(str(error).split())) from None
     finally:
@@ -166,7 +165,7 @@ def _read(path: Path) -> Iterator[Manifest]:
 def _objects(document: Any, place: str) -> Iterator[Manifest]:
     """Yields the object, or the objects of a list."""
     if not isinstance(document, dict):
-        raise ManifestNotLoaded(place, "this is not an object")
+        raise ManifestNotLoaded(place, "not an object")
     if isinstance(document.get("items"), list) and str(document.get("kind", "")).endswith("List"):
         for item in document["items"]:
             yield from _objects(item, place)

@@ -81,7 +81,7 @@ class ServerThread:
             return ready.result(START_S_MAX)
         except FutureTimeout:
             self.stop()
-            raise ServerDidNotStart(f"it was not ready within {START_S_MAX:.0f} s") from None
+            raise ServerDidNotStart(f"the server was not ready within {START_S_MAX:.0f} s") from None
         except BaseException:
             self.stop()
             raise

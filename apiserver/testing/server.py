@@ -29,6 +29,7 @@ from apiserver.app.serving.listening import certificate_names
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
+from apiserver.extensions import Extension
 from apiserver.load.collection_pause import CollectionPause
 from apiserver.meta.vocabulary import MASTERS
 from apiserver.testing.clock import Clock
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 # What a server for tests has its own way of.
 _OWN_FLAGS: Final = {
     "--data-dir": "data_dir",
-    "--secure-port": "the port that `url` has",
+    "--secure-port": "the port in `url`",
     "--token-auth-file": "tokens",
     "--config": "flags",
     "--help": "`apiserver --help`",
@@ -127,21 +128,26 @@ class _Fork(NamedTuple):
 
 
 class ApiServer:
-    """Runs a real API server on a free port of 127.0.0.1, as a context manager or until `stop()`.
+    """Runs a real API server on a free port on 127.0.0.1. Use an instance as a context manager, or call the
+    `start()` and `stop()` methods.
 
-    flags: command-line flags, as described in the flags reference.
-    data_dir: the directory for the store and the keys. By default they are temporary: the objects are in
-        memory, and all files are removed when the server stops.
-    in_process: True runs the server in a thread of this process, False in a child process.
-    feature_gates: feature gates to set, by name.
-    tokens: static bearer tokens, each with its user.
+    flags: command-line flags for the server. The Flags reference page lists all flags.
+    data_dir: the directory in which the server stores its objects and keys. By default, the server keeps all
+        objects in memory and removes all its files when it stops.
+    in_process: if True, the server runs in a thread of the current process; if False, in a child process.
+    feature_gates: a mapping from feature gate names to True or False.
+    tokens: a mapping from static bearer tokens to the users that they authenticate.
+    extensions: `Extension` objects, whose functions the server calls in the current process, or names as for
+        the `--extension` flag, whose functions run in worker processes.
 
-    An instance starts once, at the beginning of a `with` or `async with` block or by `start()`. Its attribute
-    `faults` (`Faults`) injects faults, `clock` (`Clock`) advances the server's time, and `admin_token` is a
-    bearer token of a member of `system:masters`.
+    Each `ApiServer` instance can be started only once. The server starts at the beginning of a `with` or
+    `async with` block, or when you call `start()`. The `faults` attribute is a `Faults` object, which
+    injects faults. The `clock` attribute is a `Clock` object, which advances the server's time. The
+    `admin_token` attribute is the bearer token of a user in the `system:masters` group.
 
-    Raises ValueError for a flag that the arguments of this class replace, such as `--data-dir`, and TypeError
-    if `flags` is a string. Methods raise ServerStopped unless the server runs.
+    Raises ValueError if `flags` contains a flag that must be set in another way. For example, use the
+    `data_dir` argument instead of the `--data-dir` flag. Raises TypeError if `flags` is a string. Methods
+    that need a running server raise ServerStopped if the server is not running.
     """
 
     def __init__(
@@ -152,13 +158,18 @@ class ApiServer:
         in_process: bool = True,
         feature_gates: Mapping[str, bool] | None = None,
         tokens: Mapping[str, User] | None = None,
+        extensions: Sequence[Extension | str] = (),
     ) -> None:
         if isinstance(flags, str):  # whose letters would be flags
             raise TypeError(f"flags must be a list, not {flags!r}")
         for flag in flags:
             if (instead := _OWN_FLAGS.get(flag.partition("=")[0])) is not None:
-                raise ValueError(f"{flag.partition('=')[0]} cannot be among the flags; there is {instead}")
-        self._flags, self._in_process = tuple(flags), in_process
+                raise ValueError(f"{flag.partition('=')[0]} cannot be set in flags; use {instead}")
+        names = (f"--extension={each}" for each in extensions if isinstance(each, str))
+        self._flags, self._in_process = (*flags, *names), in_process
+        self._extensions = [each for each in extensions if not isinstance(each, str)]
+        if self._extensions and not in_process:
+            raise ValueError("with in_process=False, extensions must be names, such as 'shop:app'")
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._feature_gates = dict(feature_gates or {})
         self.admin_token = secrets.token_hex(16)
@@ -190,11 +201,13 @@ class ApiServer:
     # ---- its life
 
     def start(self) -> Self:
-        """Starts the server, unless it runs, and returns when it is ready. Raises ServerDidNotStart."""
+        """Starts the server if it is not running, and returns when the server is ready. Raises
+        ServerDidNotStart if the server cannot start or does not become ready in time.
+        """
         if self._runner is not None:
             return self
         if self._has_run:
-            raise ServerStopped("start: a server runs once; make another one")
+            raise ServerStopped("start (a server can start only once; create another one)")
         self._has_run = True
         self._directory = Path(tempfile.mkdtemp(prefix=f"apiserver-{os.getpid()}-"))
         try:
@@ -219,9 +232,9 @@ class ApiServer:
             raise
 
     def stop(self) -> None:
-        """Stops the server at once and removes its files, except those in `data_dir`.
+        """Stops the server immediately. Removes all of the server's files except those in `data_dir`.
 
-        A second call does nothing.
+        If the server is not running, the method does nothing.
         """
         runner, self._runner = self._runner, None
         directory, self._directory = self._directory, None
@@ -251,46 +264,55 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """The URL of the server, for example `https://127.0.0.1:41234`."""
+        """The server's URL, for example `https://127.0.0.1:41234`."""
         self._own_directory("url")
         return self._url
 
     @property
     def kubeconfig(self) -> Path:
-        """The path of the administrator's kubeconfig."""
+        """The path of the administrator's kubeconfig file."""
         return (self._data_dir or self._own_directory("kubeconfig")) / "admin.kubeconfig"
 
     @property
     def kubeconfig_dict(self) -> dict[str, Any]:
-        """The content of the administrator's kubeconfig."""
+        """The administrator's kubeconfig as a dictionary."""
         document: dict[str, Any]
         document, _ = yaml.load(self.kubeconfig.read_bytes())
         return document
 
     @property
     def ca(self) -> Path:
-        """The path of the PEM file with the CA certificate that clients verify the server with."""
+        """The path of a PEM file that contains the CA certificate. Clients use this certificate to verify the
+        server's identity.
+        """
         return self._own_directory("ca") / "ca.crt"
 
     def user(self, name: str, *, groups: Sequence[str] = ()) -> Path:
-        """Returns the path of a kubeconfig with a new client certificate for a user.
+        """Creates a client certificate for a user, and returns the path of a kubeconfig file that contains
+        this certificate.
 
-        name: the user name, the certificate's CN.
-        groups: the user's groups, the certificate's O.
-        Raises ValueError for a name that a certificate cannot contain, and TypeError if `groups` is a string.
+        name: the user name, which becomes the common name (CN) in the certificate.
+        groups: the user's groups, which become the organizations (O) in the certificate.
+        Raises ValueError if the user name is not allowed in a certificate, or if the server's CA certificate
+        has expired. Raises TypeError if `groups` is a string.
         """
         if isinstance(groups, str):  # whose letters would be groups
             raise TypeError(f"the groups of {name} must be a list, not {groups!r}")
         directory = self._own_directory("user")
         ca = (self._data_dir or directory) / "pki" / "ca.crt"
-        made = pki.client_certificate(name, groups, ca, self.clock.now())
+        try:
+            made = pki.client_certificate(name, groups, ca, self.clock.now())
+        except pki.UnusableFile as error:
+            raise ValueError(str(error)) from None
         return self._write(pki.certificate_credentials(*made))
 
     def service_account(self, namespace: str, name: str) -> Path:
-        """Returns the path of a kubeconfig with a new token for a service account.
+        """Creates a token for a service account, and returns the path of a kubeconfig file that contains this
+        token.
 
-        Creates the service account if it does not exist.
-        Raises RequestFailed, for example if the namespace does not exist.
+        If the service account does not exist, the method creates it first.
+        Raises RequestFailed if the server rejects a request, for example because the namespace does not
+        exist.
         """
         accounts = f"/api/v1/namespaces/{quote(namespace, safe='')}/serviceaccounts"
         asked = f"the service account {namespace}/{name}"
@@ -311,15 +333,17 @@ class ApiServer:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
-        """Sends a request as the administrator, on a new connection. Any thread may call it.
+        """Sends a request as the administrator, on a new connection. You can call this method from any
+        thread.
 
         method: the HTTP method.
-        path: the path of the URL, for example `/api/v1/pods`.
-        body: the body, sent as JSON unless it is bytes.
-        query: parameters of the query.
-        headers: headers that are added to, or replace, those of `admin_headers`.
-        Returns the status code and the response: the parsed JSON, or the text if the response is not one JSON
-        document.
+        path: the URL path, for example `/api/v1/pods`.
+        body: the request body. The method sends a `bytes` object unchanged, and encodes any other value as
+            JSON.
+        query: the query parameters.
+        headers: additional request headers, which override the headers in `admin_headers`.
+        Returns the response's status code and body. The method parses a response body that is a single JSON
+        document, and returns any other body as text.
         """
         sent = self.admin_headers
         if body is not None:
@@ -339,7 +363,9 @@ class ApiServer:
 
     @property
     def admin_headers(self) -> dict[str, str]:
-        """The headers that `request()` sends: the administrator's token, `Accept` and `User-Agent`."""
+        """The default headers of `request()`: `Authorization` with the administrator's token, `Accept` and
+        `User-Agent`.
+        """
         return {
             "Authorization": f"Bearer {self.admin_token}",
             "Accept": "application/json",
@@ -347,9 +373,9 @@ class ApiServer:
         }
 
     def connect(self, timeout_s: float = _REQUEST_TIMEOUT_S) -> http.client.HTTPSConnection:
-        """Returns a new connection to the server. The caller closes it.
+        """Returns a new connection to the server. The caller must close the connection.
 
-        timeout_s: the timeout of each operation on the socket, in seconds.
+        timeout_s: the timeout of each socket operation, in seconds.
         """
         self._own_directory("a connection")
         if self._tls is None:
@@ -367,15 +393,20 @@ class ApiServer:
         until: Callable[[dict[str, Any]], bool] = lambda _: True,
         timeout_s: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Watches an object until a condition holds, and returns the object.
+        """Watches an object until it meets a condition, and returns the object.
 
-        kind: the kind or resource: `ConfigMap`, `configmaps`, `deployments.apps` or `apps/v1/Deployment`.
+        kind: the kind or resource in one of these forms: `ConfigMap`, `configmaps`, `deployments.apps` or
+            `apps/v1/Deployment`.
         name: the name of the object.
-        namespace: its namespace. By default, an object with this name in any namespace will do.
-        until: the condition. By default, the object must exist. KeyError and IndexError count as false.
-        timeout_s: how long to wait, in seconds.
-        Raises NotInTime, whose message shows the last changes of the object, UnknownKind, and every exception
-        of `until` except KeyError and IndexError.
+        namespace: the namespace of the object. By default, the method waits for an object with the given name
+            in any namespace.
+        until: a function that receives the object and returns True if the object meets the condition. By
+            default, the method only waits until the object exists. If the `until` function raises KeyError
+            or IndexError, the method continues to wait.
+        timeout_s: the maximum time to wait, in seconds.
+        Raises NotInTime if the object does not meet the condition within `timeout_s` seconds. The error
+        message shows the object's most recent changes. Raises UnknownKind if the server does not serve the
+        kind. Any other exception that the `until` function raises propagates to the caller.
         """
         __tracebackhide__ = HIDES_ASSERTIONS
         resource = self._find_resource(kind, timeout_s)
@@ -386,13 +417,15 @@ class ApiServer:
     def wait_until_gone(
         self, kind: str, name: str, namespace: str = "", *, timeout_s: float = WAIT_S
     ) -> None:
-        """Watches until an object does not exist.
+        """Watches an object until it no longer exists.
 
-        kind: the kind or resource, as for `wait_for()`.
+        kind: the kind or resource, in one of the forms that `wait_for()` accepts.
         name: the name of the object.
-        namespace: its namespace. By default, no namespace may have an object with this name.
-        timeout_s: how long to wait, in seconds.
-        Raises NotInTime and UnknownKind.
+        namespace: the namespace of the object. By default, the method waits until no namespace contains an
+            object with the given name.
+        timeout_s: the maximum time to wait, in seconds.
+        Raises NotInTime if the object still exists after `timeout_s` seconds. Raises UnknownKind if the
+        server does not serve the kind.
         """
         __tracebackhide__ = HIDES_ASSERTIONS
         resource = self._find_resource(kind, timeout_s)
@@ -403,12 +436,16 @@ class ApiServer:
         return until_answered(lambda: find_resource(self, kind), time.monotonic() + timeout_s)
 
     def assert_quiet(self, *kinds: str, seconds: float, namespace: str = "") -> None:
-        """Checks that no object is written for some time. This finds controllers that write in a loop.
+        """Checks that no object is written for the given number of seconds. Use this check to find
+        controllers that write in a loop.
 
-        kinds: the kinds or resources to watch. By default, all that can be watched.
-        seconds: how long to watch.
-        namespace: the namespace to watch. By default, all namespaces.
-        Raises NotQuiet, whose message shows the writes and their users, UnknownKind, and ValueError.
+        kinds: the kinds or resources to watch. By default, the method watches all resources that support
+            watches.
+        seconds: the length of the check, in seconds.
+        namespace: the namespace to watch. By default, the method watches all namespaces.
+        Raises NotQuiet if an object is written. The error message shows the writes and the users who made
+        them. Raises UnknownKind if the server does not serve a kind, and ValueError if `seconds` is not
+        positive.
         """
         __tracebackhide__ = HIDES_ASSERTIONS
         if seconds <= 0:
@@ -423,13 +460,14 @@ class ApiServer:
     def requests(
         self, *, verb: str = "", resource: str = "", user: str = "", includes_own: bool = False
     ) -> list[RecordedRequest]:
-        """Returns the last 10,000 requests, in the order of their arrival.
+        """Returns the server's recorded requests in order of arrival. The server keeps records of only the
+        last 10,000 requests.
 
-        verb: selects requests by their verb, for example `patch`.
-        resource: selects requests by their resource, for example `deployments.apps/status`.
-        user: selects requests by their user.
-        includes_own: True includes requests that methods of this class sent.
-        Raises NotInThisProcess.
+        verb: the verb of the requests to return, for example `patch`.
+        resource: the resource of the requests to return, for example `deployments.apps/status`.
+        user: the name of the user whose requests the method returns.
+        includes_own: if True, the result includes the requests that the `ApiServer` methods send.
+        Raises NotInThisProcess if the server was created with `in_process=False`.
         """
         if not self._in_process:
             raise NotInThisProcess("requests")
@@ -445,20 +483,26 @@ class ApiServer:
     def timeline(
         self, object_or_kind: str | Mapping[str, Any], name: str = "", namespace: str = ""
     ) -> Timeline:
-        """Returns the versions of an object, each with its writer, time and changes.
+        """Returns an object's versions, each with its writer, time and changes.
 
-        object_or_kind: the object, or its kind as for `wait_for()`.
-        name: the name of the object, if the first argument is a kind.
-        namespace: its namespace, `default` by default.
-        The timeline has at most the last thousand versions, and none that the store has compacted.
-        Raises UnknownKind, NotInThisProcess, ServerStopped, and ValueError without a kind or a name.
+        object_or_kind: the object as a dictionary, or its kind in one of the forms that `wait_for()` accepts.
+        name: the name of the object, which is required if `object_or_kind` is a kind.
+        namespace: the namespace of the object. By default, the method uses the `default` namespace.
+
+        The timeline contains at most the last 1,000 versions of the object. The timeline does not contain
+        versions that the store has compacted.
+        Raises UnknownKind if the server does not serve the kind. Raises ValueError if the kind or the name is
+        missing. Raises NotInThisProcess if the server was created with `in_process=False`. Raises
+        ServerStopped if the server is not running.
         """
         if not isinstance(object_or_kind, str):
             metadata = object_or_kind.get("metadata") or {}
             name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
             for field in ("apiVersion", "kind"):
                 if not object_or_kind.get(field):  # as of an item of a list
-                    raise ValueError(f"timeline: the object has no {field}: say its kind, name and namespace")
+                    raise ValueError(
+                        f"timeline: the object has no {field}: pass its kind, name and namespace"
+                    )
             object_or_kind = f"{object_or_kind['apiVersion']}/{object_or_kind['kind']}"
         if not name:
             raise ValueError("timeline: the object has no name")
@@ -471,9 +515,9 @@ class ApiServer:
         return make_timeline(what, history, self._writes.all())
 
     def writes(self) -> list[StoreWrite]:
-        """Returns the last 10,000 writes to the store, by clients and by the server itself.
+        """Returns the last 10,000 writes to the store, including writes by the server itself.
 
-        Raises NotInThisProcess.
+        Raises NotInThisProcess if the server was created with `in_process=False`.
         """
         if not self._in_process:
             raise NotInThisProcess("writes")
@@ -482,9 +526,11 @@ class ApiServer:
     # ---- what goes wrong, on purpose: `faults`, and
 
     def compact(self) -> int:
-        """Compacts the history up to now, and returns the revision.
+        """Compacts the store's history up to the current revision, and returns that revision.
 
-        Requests for an older resourceVersion, or for the next page of an older list, get 410 Gone.
+        After a compaction, the server responds with 410 Gone to new watches from a resourceVersion that is
+        older than the returned revision, to lists at exactly such a version, and to requests for the next
+        page of such a list. Open watches continue.
         """
         if self._in_process:
             return self._own_thread("compact").compact("compact")
@@ -493,18 +539,22 @@ class ApiServer:
     # ---- what it holds
 
     def load(self, *manifests: Manifests, root: Path | None = None) -> None:
-        """Applies objects, definitions first, and waits until the defined types are served.
+        """Applies manifests to the server. The method applies CustomResourceDefinitions first, and waits
+        until the server serves the new resource types.
 
-        manifests: paths of files and folders, objects as dicts, and lists of these.
-        root: the directory that relative paths start at. By default, the working directory.
-        Raises ManifestNotLoaded.
+        manifests: paths of manifest files and directories, objects as dictionaries, or lists of such paths
+            and objects.
+        root: the base directory for relative paths. The default is the working directory.
+        Raises ManifestNotLoaded if a manifest is invalid or if the server rejects a manifest.
         """
         load(self, list(read_manifests(manifests, root or Path())))
 
     def snapshot(self) -> Snapshot:
-        """Returns a snapshot of all objects. It contains every write that was answered before the call.
+        """Returns a snapshot of all objects in the store. The snapshot contains every write that the server
+        acknowledged before the call.
 
-        Raises SnapshotMismatch if the store is etcd, and NotInThisProcess.
+        Raises SnapshotMismatch if the server stores its objects in etcd, and NotInThisProcess if it was
+        created with `in_process=False`.
         """
         thread = self._own_thread("snapshot")
         try:
@@ -513,18 +563,22 @@ class ApiServer:
             raise SnapshotMismatch(str(error)) from None
 
     def fork(self, snapshot: Snapshot | None = None) -> ApiServer:
-        """Returns a second, independent server that begins with the same objects. It is already running.
+        """Starts a second, independent server with a copy of the objects, and returns the new server.
 
-        snapshot: the objects to begin with. By default, the current ones.
-        The fork has the same keys, users and tokens, and its revisions continue from the same revision. Use
-        it as a context manager, or call its `stop()`.
-        Raises SnapshotMismatch and NotInThisProcess.
+        snapshot: the snapshot from which the new server gets its objects. By default, the new server gets a
+            copy of the original server's current objects.
+
+        The new server has the same keys, users and tokens as the original server. The new server's revisions
+        continue from the snapshot's revision. Use the new server as a context manager, or call its `stop()`
+        method at the end of the test.
+        Raises SnapshotMismatch if the server cannot use the snapshot, and NotInThisProcess if the server was
+        created with `in_process=False`.
         """
         self._own_thread("fork")
         directory = self._own_directory("fork")
         taken = self._fitting(snapshot) if snapshot is not None else self.snapshot()
         assert self._config is not None
-        fork = ApiServer(flags=self._flags, feature_gates=self._feature_gates)
+        fork = ApiServer(flags=self._flags, feature_gates=self._feature_gates, extensions=self._extensions)
         fork._tokens, fork.admin_token = self._tokens, self.admin_token
         fork._keep_time(ServerTime(self._time.ahead_s))
         keys, trusted = (self._data_dir or directory) / "pki", self.ca.read_bytes()
@@ -537,11 +591,14 @@ class ApiServer:
             raise
 
     def reset(self, snapshot: Snapshot) -> None:
-        """Replaces all objects by those of a snapshot. The address stays the same; all connections end.
+        """Replaces all of the server's objects with the objects in a snapshot. The server keeps its address,
+        but closes all connections.
 
-        Later requests for an older resourceVersion get 410 Gone, as after a restore from a backup. All faults
-        are cleared. A server with a `data_dir` continues in memory and leaves the files there unchanged.
-        Raises SnapshotMismatch and NotInThisProcess.
+        After a reset, a request for a resourceVersion from before the reset fails with 410 Gone, just as it
+        does after a restore from a backup. The reset clears all faults. After a reset, a server with a
+        `data_dir` keeps its objects in memory and no longer changes the files in this directory.
+        Raises SnapshotMismatch if the server cannot use the snapshot, and NotInThisProcess if the server was
+        created with `in_process=False`.
         """
         thread = self._own_thread("reset")
         state = self._fitting(snapshot).state
@@ -557,7 +614,7 @@ class ApiServer:
         """Returns a snapshot that fits this server."""
         if snapshot.settings != self._settings:
             raise SnapshotMismatch(
-                f"the snapshot is of a server with the settings {snapshot.settings}, not {self._settings}"
+                f"the snapshot is from a server with the settings {snapshot.settings}, not {self._settings}"
             )
         return snapshot
 
@@ -577,7 +634,7 @@ class ApiServer:
         arguments = [*self._arguments(self._data_dir or directory, tokens), *self._flags]
         config, self._stages = _parsed(arguments)
         if self._in_process and config.serving.workers > 1:
-            raise ServerDidNotStart("--workers needs in_process=False")
+            raise ServerDidNotStart("--workers requires in_process=False")
         etcd_files = EtcdTls(
             config.storage.etcd_cafile, config.storage.etcd_certfile, config.storage.etcd_keyfile
         )
@@ -605,7 +662,9 @@ class ApiServer:
         """Advances the server's clock."""
         runner = self._own_runner(ADVANCE)
         if self._has_etcd:
-            raise ClockNotAdvanced("the clock of a server on etcd cannot be advanced: etcd expires leases")
+            raise ClockNotAdvanced(
+                "the clock of a server with etcd cannot be advanced, because etcd expires leases"
+            )
         if self._has_flag("--workers"):
             raise ClockNotAdvanced("the clock of a server with --workers cannot be advanced")
         runner.advance_clock(seconds)
@@ -615,7 +674,7 @@ class ApiServer:
             simulation(config, self._stages), request=self._history.middleware, store=self._writes.in_front_of
         )
         faults = with_faults(hooks, self._injector, over_http=config.serving.enable_fault_injection)
-        return HostProcess(is_own=False, shared=_SHARED, hooks=faults)
+        return HostProcess(is_own=False, shared=_SHARED, hooks=faults, extensions=self._extensions)
 
     def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:
         arguments = [f"--data-dir={data_dir}", "--secure-port=0", f"--token-auth-file={tokens}"]

@@ -9,10 +9,13 @@ from apiserver.testkit.state_copies import StateCopy
 
 
 class Snapshot:
-    """Holds all objects of a server at one moment. It never changes; any number of servers can use it.
+    """A copy of all objects on a server at one point in time. A snapshot never changes, and any number of
+    servers can use it.
 
-    settings: the flags and feature gates of the server. Only servers with the same ones can use it.
-    Its memory is freed when nothing refers to it any more.
+    settings: the flags and feature gates of the server from which the snapshot was taken. A server can use
+        the snapshot only if its own flags and feature gates match these settings.
+
+    Python frees a snapshot's memory when no references to the snapshot remain.
     """
 
     def __init__(self, state: StateCopy, settings: tuple[object, ...]) -> None:

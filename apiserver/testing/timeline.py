@@ -24,15 +24,17 @@ EXPIRE: Final = "expire"
 class Version:
     """One version of an object.
 
-    resource_version: the revision of the write; for a deletion, that of the deletion.
-    at: when it was written; None if that is unknown.
-    verb: the verb of the request, as in RBAC. For writes without a request: `create`, `update`, `delete`, or
-        `expire` if the lease of an object expired. Empty if unknown.
-    user, user_agent: who sent the request. The server itself is `system:apiserver`, without a user agent.
-        Both are empty if unknown.
-    manager: the field manager that the object names, or the name of the server's task that wrote it.
-    changes: the fields that differ from the previous version. Empty for the first one.
-    document: the object, including secret values; None for a deletion.
+    resource_version: the revision of the write or deletion that created the version.
+    at: the time of the write, or None if the time is unknown.
+    verb: the verb of the request, as in RBAC rules, or an empty string if the verb is unknown. If no request
+        caused the write, the verb is `create`, `update`, `delete` or `expire`. The verb `expire` means that
+        the object's lease has expired.
+    user, user_agent: the user name and the user agent of the request. If the server itself wrote the object,
+        the user is `system:apiserver` and the user agent is empty. If the writer is unknown, both values are
+        empty.
+    manager: the field manager of the write, or the name of the server task that wrote the object.
+    changes: the fields that differ from the previous version. The first version has no changes.
+    document: the complete object, including the values of Secrets, or None if the object was deleted.
     """
 
     resource_version: str
@@ -47,7 +49,7 @@ class Version:
 
     @property
     def writer(self) -> str:
-        """The user, user agent and field manager as text."""
+        """The user, the user agent and the field manager, formatted as text."""
         manager = f"field manager {self.manager}" if self.manager else ""
         if not self.user:
             return manager or "an unknown writer"
@@ -55,14 +57,14 @@ class Version:
         return f"{self.user} ({how})" if how else self.user
 
     def __str__(self) -> str:
-        at = self.at.strftime("%H:%M:%S.%f")[:-3] if self.at is not None else "at some time"
+        at = self.at.strftime("%H:%M:%S.%f")[:-3] if self.at is not None else "at an unknown time"
         if self.verb == EXPIRE:
-            return f"{at} {self.resource_version} its lease has expired"
+            return f"{at} {self.resource_version} the lease has expired"
         return f"{at} {self.resource_version} {self.verb or 'written'} by {self.writer}: {self._told()}"
 
     def _told(self) -> str:
         if self.document is None:
-            return "it was deleted"
+            return "the object was deleted"
         if not self.changes:
             return "no change" if self.verb not in ("create", "") else shown(self.document)
         told = ", ".join(map(str, self.changes[:CHANGES_SHOWN]))
@@ -71,10 +73,12 @@ class Version:
 
 
 class Timeline(Sequence[Version]):
-    """A sequence of the last versions of an object (`Version`), the oldest first.
+    """A sequence of an object's most recent versions, from oldest to newest. Each element is a `Version`.
 
-    is_complete: False if the store has older versions than those in the timeline.
-    Its text shows the last 50 versions with up to ten changes each; values of Secrets are redacted.
+    is_complete: False if the object has older versions that the timeline does not contain.
+
+    The `str()` function formats a timeline as text. This text shows the last 50 versions, with up to ten
+    changes for each version. Secret values are redacted in this text.
     """
 
     def __init__(self, what: str, versions: Sequence[Version], *, is_complete: bool) -> None:
@@ -88,8 +92,10 @@ class Timeline(Sequence[Version]):
 
     def __str__(self) -> str:
         cut = len(self._versions) - VERSIONS_SHOWN
-        before = [f"  ... {cut} before"] if cut > 0 else [] if self.is_complete else ["  ... more before"]
-        lines = [f"  {each}" for each in self._versions[-VERSIONS_SHOWN:]] or ["  it did not exist"]
+        before = [] if self.is_complete else ["  ... earlier versions"]
+        if cut > 0:
+            before = [f"  ... {cut} earlier versions"]
+        lines = [f"  {each}" for each in self._versions[-VERSIONS_SHOWN:]] or ["  the object did not exist"]
         return "\n".join((f"{self._what}:", *before, *lines))
 
 

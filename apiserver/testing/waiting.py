@@ -75,13 +75,13 @@ class _ObjectsOfName:
 
     def delete(self, namespace: str) -> None:
         self.objects.pop(namespace, None)
-        self._tell("it was deleted")
+        self._tell("the object was deleted")
 
     def _tell(self, what: str) -> None:
         self._lines.append(f"  {time.monotonic() - self._began:.3f} s: {what}")
 
     def __str__(self) -> str:
-        return "\n".join(self._lines) or "  it did not exist"
+        return "\n".join(self._lines) or "  the object did not exist"
 
 
 def _namespace(found: Document) -> str:
@@ -114,7 +114,7 @@ def wait_for(
                     return result
         if time.monotonic() >= deadline:
             what = f"{resource.kind} {namespace + '/' if namespace else ''}{name}"
-            raise NotInTime(f"{what} was not {wanted} within {timeout_s:g} s; its last changes:\n{found}")
+            raise NotInTime(f"{what} {wanted} after {timeout_s:g} s; its last changes:\n{found}")
 
 
 def _observe(
@@ -187,7 +187,7 @@ class _Expectation:
             return False
 
     def __str__(self) -> str:
-        return "gone" if self._until is None else f"as it should be{self._missing}"
+        return "still exists" if self._until is None else f"does not meet the condition{self._missing}"
 
 
 def assert_quiet(
@@ -210,8 +210,8 @@ def assert_quiet(
             try:
                 written += [(resource, event) for event in watched.events(deadline)]
             except _HistoryGone:
-                reason = "the server was reset, or its history compacted"
-                raise NotQuiet(f"the writes to {resource.plural} are not known: {reason}") from None
+                reason = "the server was reset, or its history was compacted"
+                raise NotQuiet(f"the writes to {resource.plural} cannot be determined: {reason}") from None
     if written:
         users = _users(server)
         lines = "\n".join(_write(resource, event, users) for resource, event in written[:FIELDS_SHOWN])
@@ -236,7 +236,7 @@ def _watched(server: RunningServer, resource: Resource, namespace: str, seconds:
         # A reset between the list and the watch is as one before both: nothing has been looked at yet.
         with contextlib.suppress(_HistoryGone):
             return until_answered(begun, ends_at)
-    raise NotQuiet(f"the writes to {resource.plural} cannot be known: the server is reset repeatedly")
+    raise NotQuiet(f"the writes to {resource.plural} cannot be determined: the server is reset repeatedly")
 
 
 class _HistoryGone(Exception):

@@ -22,18 +22,19 @@ KEPT_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One request. Bodies, queries and credentials are not recorded.
+    """A record of a request without its body, query parameters or credentials.
 
-    at: when it arrived, in seconds since 1970.
-    method, path: the HTTP method, and the path of the URL.
-    verb: the verb, as in RBAC; for paths without a resource the method in lower case.
-    resource: the resource with its group and subresource, for example `deployments.apps/status`; empty for
-        paths without a resource.
-    namespace, name: the namespace and the name in the path; empty if there is none.
-    user: the user name; empty if the request is not authenticated yet.
-    user_agent: the header User-Agent.
-    code: the status code of the response; 0 while there is none.
-    warnings: the texts of the Warning headers of the response.
+    at: the Unix time at which the request arrived, in seconds.
+    method, path: the HTTP method and the URL path.
+    verb: the verb, as in RBAC rules. For non-resource URLs, the verb is the HTTP method in lowercase.
+    resource: the resource with its group and subresource, for example `deployments.apps/status`. For
+        non-resource URLs, the value is empty.
+    namespace, name: the namespace and the object name in the URL path. If the path does not contain a
+        namespace or a name, the value is an empty string.
+    user: the user name. The value is empty until the server has authenticated the request.
+    user_agent: the value of the `User-Agent` header.
+    code: the status code of the response, or 0 if the server has not yet responded.
+    warnings: the warning texts in the response's `Warning` headers.
     """
 
     at: float

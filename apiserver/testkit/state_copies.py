@@ -24,7 +24,6 @@ class CannotBeCopied(Exception):
 class StateCopy:
     """The state of a server at one revision, which never changes and any number of servers can begin with.
 
-
     cached: the decoded state of the server's cache, whose bytes are shared. None if servers that begin with
         the copy have to list their store, because an object could not be decoded.
     """

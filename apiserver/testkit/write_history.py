@@ -23,13 +23,16 @@ _NO_NAME: Final = "Task-"
 
 @dataclass(frozen=True, slots=True)
 class StoreWrite:
-    """One transaction of the store.
+    """A transaction that wrote or deleted objects in the store.
 
-    at: when it was committed, in seconds since 1970.
-    revision: its revision, which is the resourceVersion of the objects that it wrote.
-    keys: the keys that it wrote or deleted.
-    request: the request that caused it; None for writes of the server itself, for example by a controller.
-    task: the name of the server's task that wrote; empty for a request.
+    at: the Unix time at which the transaction was committed, in seconds.
+    revision: the revision of the transaction. The written objects have this revision as their
+        resourceVersion.
+    keys: the store keys that the transaction wrote or deleted.
+    request: the request that caused the transaction. The value is None if the server itself caused the
+        transaction, for example in a controller.
+    task: the name of the server task that wrote the objects, or an empty string if a request caused the
+        transaction.
     """
 
     at: float
@@ -40,7 +43,7 @@ class StoreWrite:
 
     @property
     def user(self) -> str:
-        """The user of the request; `system:apiserver` for writes of the server itself."""
+        """The user who sent the request, or `system:apiserver` if the server itself made the write."""
         return SERVER if self.request is None else self.request.user
 
     def __str__(self) -> str:

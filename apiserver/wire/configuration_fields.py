@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from apiserver.wire import yaml
+from apiserver import wire
 
 T = TypeVar("T")
 
@@ -23,8 +23,8 @@ def decode(content: bytes, ignored: list[str] | None = None) -> Any:
     ignored: collects duplicate members, which are errors without it.
     """
     try:
-        document, duplicates = yaml.load(content)
-    except yaml.InvalidYaml as error:
+        document, duplicates = wire.yaml.load(content)
+    except wire.yaml.InvalidYaml as error:
         raise InvalidConfiguration(str(error)) from None
     if ignored is not None:
         ignored += duplicates

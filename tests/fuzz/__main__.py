@@ -51,11 +51,13 @@ class Outcome:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=1.0, help="for each target (default: 1)")
-    parser.add_argument("--only", default="", help="only targets whose name contains this")
-    parser.add_argument("--jobs", type=int, default=1, help="how many targets run at the same time")
+    parser.add_argument("--minutes", type=float, default=1.0, help="the minutes for each target (default 1)")
+    parser.add_argument("--only", default="", help="run only targets whose name contains this text")
     parser.add_argument(
-        "--keep", action="store_true", help="add what reaches new code to the corpus in the tree"
+        "--jobs", type=int, default=1, help="the number of targets to run at the same time (default 1)"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="add inputs that reach new code to the corpus in the source tree"
     )
     given = parser.parse_args()
     names = [name for name in targets.names() if given.only in name]

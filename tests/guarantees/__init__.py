@@ -9,5 +9,6 @@ All clients use one namespace, created for the run. Every write has a value that
 update and deletion names the version it replaces, so that a history shows which write made what.
 
 `faults` kills processes, fills disks and cuts connections while a recording runs:
-`python -m tests.guarantees.faults`.
+`python -m tests.guarantees.faults`. `soak` looks for what grows when clients, definitions and namespaces
+come and go for a long time: `python -m tests.guarantees.soak`.
 """

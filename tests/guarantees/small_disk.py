@@ -29,6 +29,20 @@ def files_of(pid: int, path: Path) -> Path:
     return Path(f"/proc/{pid}/root") / path.resolve().relative_to("/")
 
 
+def fill_up(ballast: Path) -> None:
+    """Take all free space with one file, in one step.
+
+    A file that grows step by step would also take the space that a server frees meanwhile.
+    """
+    with ballast.open("wb") as file:
+        while (space := os.fstatvfs(file.fileno())).f_bavail:
+            try:
+                os.posix_fallocate(file.fileno(), 0, space.f_bavail * space.f_frsize)
+            except OSError:  # The server has written in between.
+                continue
+            return
+
+
 def main(flags: list[str]) -> None:
     data_dir = next(flag.partition("=")[2] for flag in flags if flag.startswith("--data-dir="))
     store = Path(data_dir) / "store"

@@ -14,21 +14,39 @@ from typing import Final
 
 import pytest
 
-from tests.guarantees.faults import FAULTS, WRITES_PER_FAULT, NotPossibleHere, Rig, run_trials
+from tests.guarantees.faults import (
+    FAULTS,
+    GRPC,
+    HTTP2,
+    WRITES_PER_FAULT,
+    NotPossibleHere,
+    Rig,
+    run_trials,
+)
 from tests.support.required import missing
 
 pytestmark = pytest.mark.slow
 
 TIMES: Final = {"server killed": 8, "network stalled for long": 1, "etcd paused for long": 1}
 TIMES_OF_OTHERS: Final = 3
+# With gRPC's library, too: a server that goes, another leader, and answers that are cut off.
+ON_GRPC: Final = ("etcd killed", "leader lost", "network cut at any byte")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.longest] * name.endswith(" for long")) for name in FAULTS]
+    ("name", "transport"),
+    [
+        *(
+            pytest.param(name, HTTP2, marks=[pytest.mark.longest] * name.endswith(" for long"))
+            for name in FAULTS
+        ),
+        *((name, GRPC) for name in ON_GRPC),
+    ],
 )
-async def test_a_fault_loses_nothing(name: str, tmp_path: Path) -> None:
+async def test_a_fault_loses_nothing(name: str, transport: str, tmp_path: Path) -> None:
+    times = TIMES.get(name, TIMES_OF_OTHERS)
     try:
-        row = await run_trials(FAULTS[name], TIMES.get(name, TIMES_OF_OTHERS), tmp_path)
+        row = await run_trials(FAULTS[name], times, tmp_path, etcd_transport=transport)
     except NotPossibleHere as reason:
         missing(str(reason))
     assert not row.problems, row.problems

@@ -49,16 +49,21 @@ async def run(names: list[str], targets: dict[str, Target], arguments: argparse.
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.hostile", description=__doc__)
     parser.add_argument(
-        "--only", action="append", metavar="NAME", help="attacks whose name contains this; all if not given"
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="run only attacks whose name contains this text (default: all attacks)",
     )
     parser.add_argument("--scale", type=int, default=1, help="multiply the numbers of all attacks")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long each attack lasts")
-    parser.add_argument("--settle", type=float, default=SETTLE_S, help="seconds for memory to come back")
-    parser.add_argument("--peer", type=Path, help="a kube-apiserver, which is attacked likewise")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="the duration of each attack")
+    parser.add_argument(
+        "--settle", type=float, default=SETTLE_S, help="the seconds to wait until memory is free again"
+    )
+    parser.add_argument("--peer", type=Path, help="a kube-apiserver program to attack in the same way")
     parser.add_argument("--etcd", action="store_true", help="attack this server on etcd")
     parser.add_argument("--flag", action="append", default=[], help="a flag for this server")
-    parser.add_argument("--check", action="store_true", help="exit 1 if a bound is not kept")
-    parser.add_argument("--list", action="store_true", help="say what the attacks are, and end")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a result exceeds its bound")
+    parser.add_argument("--list", action="store_true", help="print the attacks, and exit")
     arguments = parser.parse_args()
     names = [name for name in ATTACKS if not arguments.only or any(part in name for part in arguments.only)]
     if arguments.list:

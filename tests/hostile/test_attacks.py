@@ -33,7 +33,7 @@ OF_EACH_KIND: Final = (
     "half open handshakes",
     "pipelined requests",
     "expensive rules",
-    "large answers of webhooks",
+    "large responses of webhooks",
     "retries without pause",
     "four pretty lists",
     "label selectors",

@@ -400,7 +400,7 @@ BAD_STARTS: Final = {
     "a file that is not there": (["--admission-control-config-file=none.yaml"], "cannot read none.yaml"),
     "a plugin without its configuration": (
         ["--enable-admission-plugins=EventRateLimit"],
-        "the admission plugin EventRateLimit must be configured in such a file",
+        "the admission plugin EventRateLimit must be configured in a file",
     ),
 }
 

@@ -1,7 +1,7 @@
 """Managers write to objects at random, by every verb, and invariants must hold. Rows F10-F31.
 
-`tests/unit/patch/apply/test_model.py` says what the object and its owners must be. Here, nothing may be lost,
-left half done, or malformed on the way from a request to the store.
+`tests/unit/registry/patch/apply/test_model.py` says what the object and its owners must be. Here, nothing may
+be lost, left half done, or malformed on the way from a request to the store.
 """
 
 from __future__ import annotations

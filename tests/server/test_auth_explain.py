@@ -90,11 +90,13 @@ def test_what_is_explained(api: Api, server: ServerProcess, granted: str) -> Non
 
     code, told = explain(server.kubeconfig, "list", "configmaps", "--as", granted, "-n", "default")
     assert code == NOT_ALLOWED, told
-    assert f"bound in other namespaces:\n  {bound} allows it, but in its own namespace only\n" in told
+    assert (
+        f"bound in other namespaces:\n  {bound} allows the request, but only in its own namespace\n" in told
+    )
 
     code, told = explain(server.kubeconfig, "list", "configmaps", "--as", granted.upper(), "-n", granted)
     assert code == NOT_ALLOWED, told
-    assert f'would allow it, but User "{granted}" is not User "{granted.upper()}"\n' in told
+    assert f'would allow the request, but User "{granted}" is not User "{granted.upper()}"\n' in told
 
     code, told = explain(server.kubeconfig, "update", "deployments/scale", *user)
     assert code == NOT_ALLOWED, told
@@ -122,12 +124,10 @@ def test_who_may_read_little_is_told_what_was_not_looked_at(
     assert code == NOT_ALLOWED, told
     assert 'about: User "alice" (groups=["dev" "system:authenticated"])' in told
     assert "the server: not allowed" in told
-    assert "not looked at:\n  ClusterRoles: clusterroles.rbac.authorization.k8s.io is forbidden" in told
+    assert "not checked:\n  ClusterRoles: clusterroles.rbac.authorization.k8s.io is forbidden" in told
     code, told = explain(tmp_path / "config", "get", "secrets", "--as", "bob")
     assert code == NOT_ALLOWED, told
-    assert (
-        "The server's decision is not known: subjectaccessreviews.authorization.k8s.io is forbidden" in told
-    )
+    assert "The server's decision is unknown: subjectaccessreviews.authorization.k8s.io is forbidden" in told
 
 
 NAMESPACES: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
@@ -208,7 +208,7 @@ def test_a_resource_that_is_not_served(server: ServerProcess, name: str, message
 
 
 def test_a_path_has_no_name(server: ServerProcess) -> None:
-    with pytest.raises(UsageError, match="a path has no NAME: 'web'"):
+    with pytest.raises(UsageError, match="a path cannot have a NAME: 'web'"):
         explain(server.kubeconfig, "get", "/metrics", "web")
 
 

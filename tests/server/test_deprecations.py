@@ -198,8 +198,8 @@ def test_the_command_prints_json(server: ServerProcess, api: Api) -> None:
 
 FAIL_IN: Final = {
     "before it goes": ("1.36", DONE, ""),
-    "when it goes": ("1.37", GOES_AWAY, "networking.k8s.io/v1beta1 servicecidrs is called"),
-    "after it has gone": ("v1.100", GOES_AWAY, "networking.k8s.io/v1beta1 servicecidrs is called"),
+    "when it goes": ("1.37", GOES_AWAY, "networking.k8s.io/v1beta1 servicecidrs was called"),
+    "after it has gone": ("v1.100", GOES_AWAY, "networking.k8s.io/v1beta1 servicecidrs was called"),
 }
 
 

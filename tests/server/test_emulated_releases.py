@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
-from apiserver.releases.lifecycles import known_lifecycles
+from apiserver.meta.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
+from apiserver.meta.releases.lifecycles import known_lifecycles
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
 

@@ -353,7 +353,7 @@ def test_what_replicas_share_is_encrypted_as_secrets_are(tmp_path: Path) -> None
             found.server.stop()
         end = ServerProcess(tmp_path / "b", flag).refusal()
         assert end.code != 0
-        assert "it is encrypted like Secrets, but --encryption-provider-config is not set" in end.stderr
+        assert "the value is encrypted, but --encryption-provider-config is not set" in end.stderr
 
 
 @pytest.mark.slow

@@ -148,7 +148,10 @@ def test_a_server_that_cannot_start_ends(assets: Path, tmp_path: Path) -> None:
 INSECURE: Final = {
     "an address that others reach": (
         ["--insecure-port=18080", "--insecure-bind-address=0.0.0.0"],
-        "--insecure-bind-address: 0.0.0.0 is not a loopback address, but all its clients are administrators",
+        (
+            "--insecure-bind-address: 0.0.0.0 is not a loopback address, but all clients of this port are "
+            "administrators"
+        ),
     ),
     "no port": (["--insecure-port=http"], "argument --insecure-port: 'http' is not a port"),
 }

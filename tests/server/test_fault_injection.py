@@ -51,8 +51,8 @@ def test_a_fault_from_its_injection_to_its_end(server: ApiServer, caplog: pytest
     warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     said = f"fault {made['id']}: Answer(code=503), Match(verb='list', resource='configmaps'), times=1"
     assert warnings == [
-        f"fault injection: admin has injected {said}",
-        f"fault injection: admin has cleared {said}",
+        f"fault injection: admin injected {said}",
+        f"fault injection: admin cleared {said}",
     ]
 
 
@@ -62,7 +62,7 @@ def test_all_of_them(server: ApiServer, caplog: pytest.LogCaptureFixture) -> Non
     code, answer = server.request("DELETE", FAULTS)
     assert (code, len(answer["faults"])) == (200, 2)
     assert server.request("GET", FAULTS) == (200, {"faults": []})
-    assert "fault injection: admin has cleared all 2 faults" in caplog.text
+    assert "fault injection: admin cleared all 2 faults" in caplog.text
 
 
 def test_history_is_forgotten(server: ApiServer) -> None:
@@ -89,7 +89,10 @@ REFUSED: Final[dict[str, tuple[str, str, Any, int, str]]] = {
         "",
         {"effect": {"type": "RefuseTLS"}},
         400,
-        "effect.seconds: or times is required: otherwise no client could connect to clear it",
+        (
+            "effect.seconds: must be set if times is not set: otherwise, no client could connect to clear "
+            "the fault"
+        ),
     ),
     "one that there is not": ("GET", "/999", None, 404, 'fault "999" not found'),
     "one that cannot be": ("DELETE", "/x/y", None, 404, 'fault "x/y" not found'),
@@ -180,14 +183,14 @@ def test_the_command(server: ApiServer, kubeconfig: Path, capsys: pytest.Capture
 
 
 MISTAKES: Final[dict[str, tuple[list[str], int, str]]] = {
-    "no effect": (["add"], 2, "faults: add needs one effect: Answer, "),
+    "no effect": (["add"], 2, "faults: add requires one effect: Answer, "),
     "an effect that there is not": (["add", "Explode"], 2, "faults: effect.type: must be one of Answer, "),
-    "what the effect has not": (["add", "NotReady", "--code", "500"], 2, "faults: effect.code: there is no"),
-    "an option of add": (["list", "--verb", "get"], 2, "faults: --verb is for add"),
+    "what the effect has not": (["add", "NotReady", "--code", "500"], 2, "effect.code: unknown field"),
+    "an option of add": (["list", "--verb", "get"], 2, "faults: --verb is only valid for add"),
     "an argument of list": (["list", "1"], 2, "faults: list takes no arguments"),
     "a fault without an id": (["clear", ""], 2, "faults: an id must not be empty"),
     "a fault that there is not": (["clear", "999"], 1, 'fault "999" not found'),
-    "what only the server knows": (["add", "RefuseTLS"], 1, "no client could connect to clear it"),
+    "what only the server knows": (["add", "RefuseTLS"], 1, "no client could connect to clear the fault"),
 }
 
 
@@ -202,4 +205,4 @@ def test_mistakes(
 def test_a_server_that_cannot_have_faults(capsys: pytest.CaptureFixture[str]) -> None:
     with ApiServer() as server:
         assert main(["faults", "list", "--kubeconfig", str(server.kubeconfig)]) == 1
-    assert "does not run with --enable-fault-injection" in capsys.readouterr().err
+    assert "start it with --enable-fault-injection" in capsys.readouterr().err

@@ -241,6 +241,10 @@ REFUSED_HEADS: Final = {
     "an unknown method and no path": ("BREW HTTP/1.1\r\n\r\n", 400),
     "another version": ("GET /livez HTTP/2.0\r\nHost: x\r\n\r\n", 400),
     "a target that is no URL": (f"CONNECT http://@] HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\n\r\n", 400),
+    **{
+        f"the target {target}": (f"CONNECT {target} HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\n\r\n", 400)
+        for target in ("healthz", "version", "x:443")
+    },
     "a host that is no text": (f"GET /api HTTP/1.1\r\nHost: \xff\r\n{ADMIN}\r\n\r\n", 400),
     "a coding that nobody undoes": (
         (

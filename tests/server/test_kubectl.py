@@ -25,7 +25,7 @@ def kubectl(request: pytest.FixtureRequest, server: ServerProcess, namespace: st
 
 
 def test_create_look_change_delete(kubectl: Kubectl) -> None:
-    """The session of the README: create, look, change, delete."""
+    """kubectl creates, reads, changes and deletes an object."""
     assert kubectl("create", "configmap", "a", "--from-literal=k=v") == "configmap/a created\n"
     assert rows(kubectl("get", "configmaps"))[0] == ["NAME", "DATA", "AGE"]
     assert rows(kubectl("get", "cm", "a", "--no-headers"))[0][:2] == ["a", "1"]

@@ -23,6 +23,7 @@ from tests.support.eventually import eventually, until
 from tests.support.fixtures import server_with
 from tests.support.metrics import increase, metric, metrics_of
 from tests.support.objects import pod
+from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
 INITIAL: Final = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
@@ -642,6 +643,42 @@ def test_which_feature_gates_are_on(api: Api) -> None:
 
 def test_the_size_of_the_store_is_known(api: Api) -> None:
     assert Scrape(api).value("apiserver_storage_size_bytes", storage_cluster_id="embedded") > 4096
+
+
+def test_the_store_and_the_cache_work(api: Api) -> None:
+    scrape = Scrape(api)
+    assert scrape.value("apiserver_storage_available", storage_cluster_id="embedded") == 1
+    assert scrape.value("apiserver_storage_full", storage_cluster_id="embedded") == 0
+    assert scrape.value("apiserver_watch_cache_lag_seconds") < 5
+    assert scrape.value("apiserver_watch_cache_refills_total") == 0, "the first list is none"
+
+
+# The metric, its labels, and the default of the flag.
+LIMITS: Final[dict[str, tuple[str, dict[str, str], int]]] = {
+    "reads": ("apiserver_inflight_requests_max", {"request_kind": "readOnly"}, 400),
+    "writes": ("apiserver_inflight_requests_max", {"request_kind": "mutating"}, 200),
+    "watches": ("apiserver_watches_max", {}, 10_000),
+    "connections": ("apiserver_connections_max", {}, 10_000),
+}
+
+
+@pytest.mark.parametrize(("name", "labels", "limit"), LIMITS.values(), ids=LIMITS)
+def test_limits(api: Api, name: str, labels: dict[str, str], limit: int) -> None:
+    found = Scrape(api).value(name, **labels)
+    assert found == limit or (name == "apiserver_connections_max" and 0 < found < limit), "few open files"
+
+
+def test_open_connections_and_watches(api: Api, namespace: str, configmaps: str) -> None:
+    """Watches of members of system:masters do not count."""
+    grant(api, namespace, "alice", rule("watch", "configmaps"))
+    before = Scrape(api)
+    with api.as_caller("alice-token") as user, user.watch(f"{configmaps}?watch=1") as events:
+        assert events.take(1) == [("ADDED", "a")]
+        with api.watch(f"{configmaps}?watch=1") as of_master:
+            assert of_master.take(1) == [("ADDED", "a")]
+            after = Scrape(api)
+    assert after.value("apiserver_watches") - before.value("apiserver_watches") == 1
+    assert after.value("apiserver_connections") > before.value("apiserver_connections")
 
 
 def test_requests_in_flight(api: Api) -> None:

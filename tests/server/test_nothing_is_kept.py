@@ -30,8 +30,10 @@ BOUNDED: Final = (
     "yarl.URL",
     "apiserver.meta.vocabulary.GroupResource",
     # What is known of the types of stored objects, `HEADS_MAX` of them.
-    "apiserver.registry.object_decoder._Known",
-    "builtins.dict of apiserver.registry.object_decoder.ObjectDecoder",
+    "apiserver.registry.stored_version_decoder._Known",
+    "builtins.dict of apiserver.registry.stored_version_decoder.StoredVersionDecoder",
+    # The requests of the last two minutes, `SOURCES_MAX` kinds of them.
+    "apiserver.metrics.client_usage.Source",
     # Which resources keys belong to, some thousands of them.
     "builtins.dict of builtins.cell of builtins.tuple of apiserver.metrics.storage.resources_of_keys",
 )

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from apiserver.patch.apply.field_set import paths
+from apiserver.registry.patch.apply.field_set import paths
 from tests.support.api import MERGE_PATCH, Api
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.server_process import ServerProcess

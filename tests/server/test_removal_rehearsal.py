@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from apiserver.endpoints.removal_rehearsal import REHEARSED_MAX
-from apiserver.releases.lifecycles import last_known_removal
+from apiserver.meta.releases.lifecycles import last_known_removal
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group
 from tests.support.server_process import ServerProcess
@@ -97,7 +97,7 @@ BAD: Final = {
 def test_other_values_are_refused(api: Api, value: str) -> None:
     answer = api.get(STABLE, headers={"Emulate-Removal": value})
     assert (answer.status, answer.reason) == (400, "BadRequest")
-    assert answer.message == "the header Emulate-Removal must be a release after 1.36, as 1.37"
+    assert answer.message == "the header Emulate-Removal must be a release after 1.36, such as 1.37"
 
 
 @pytest.mark.parametrize("minor", [last_known_removal() + 1, 999])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,7 @@ import pytest
 
 from tests.support.api import Api, until_status
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
-from tests.support.eventually import until
+from tests.support.metrics import metric
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -82,9 +81,7 @@ def test_beside_an_older_one_the_newer_one_stores_what_both_know(tmp_path: Path,
         assert is_served(newer, MIGRATIONS)
         claim(newer, "b")
         assert stored_version(etcd, "resource.k8s.io/resourceclaims", "b") == "resource.k8s.io/v1"
-        # Soon after, what is cached is known to be stored in another version.
-        wanted = "resource.k8s.io/v1"
-        until(lambda: rewrite(newer, etcd, "a"), lambda found: found == wanted, "it is stored as v1")
+        assert rewrite(newer, etcd, "a") == "resource.k8s.io/v1"
 
 
 def is_watched(api: Api, name: str) -> bool:
@@ -105,11 +102,35 @@ def test_an_older_one_may_come_back(tmp_path: Path, etcd: EtcdProcess) -> None:
             made = claim(newer, "b")
             assert stored_version(etcd, "resource.k8s.io/resourceclaims", "b") == "resource.k8s.io/v1beta2"
             assert older.get(f"{CLAIMS}/b").ok() == made
-            wanted = "resource.k8s.io/v1beta2"
-            until(lambda: rewrite(newer, etcd, "a"), lambda found: found == wanted, "it is stored as v1beta2")
+            assert rewrite(newer, etcd, "a") == "resource.k8s.io/v1beta2"
         until_status(200, lambda: newer.get(MIGRATIONS), "it serves what it has")
-        names = map("m-{}".format, itertools.count())
-        until(lambda: is_watched(newer, next(names)), bool, "watches last, once the cache is filled")
+        assert is_watched(newer, "m")
+
+
+def test_watches_continue_while_one_of_another_release_comes_and_goes(
+    tmp_path: Path, etcd: EtcdProcess
+) -> None:
+    with server(tmp_path, etcd, 36) as new, Api(new) as newer:
+        start = newer.get(CLAIMS).ok()["metadata"]["resourceVersion"]
+        watched = f"{CLAIMS}?watch=1&resourceVersion={start}"
+        with newer.watch(watched) as events:
+            claim(newer, "before")
+            with server(tmp_path, etcd, 34) as old, Api(old) as older:
+                claim(newer, "beside")
+                claim(older, "there")
+                assert stored_version(etcd, "resource.k8s.io/resourceclaims", "beside") == (
+                    "resource.k8s.io/v1beta2"
+                )
+            until_status(200, lambda: newer.get(MIGRATIONS), "it serves what it has")
+            claim(newer, "after")
+            assert stored_version(etcd, "resource.k8s.io/resourceclaims", "after") == "resource.k8s.io/v1"
+            seen = [("ADDED", name) for name in ("before", "beside", "there", "after")]
+            assert events.take(4) == seen
+        # Also for a client whose connection has broken meanwhile.
+        with newer.watch(watched) as events:
+            assert events.take(4) == seen
+        # Each time the cache is filled, all watches end, and their clients have to list again.
+        assert metric(newer, "apiserver_watch_cache_initializations_total", resource="resourceclaims") == 1
 
 
 def test_1_25_beside_1_24(tmp_path: Path, etcd: EtcdProcess) -> None:

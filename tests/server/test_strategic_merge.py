@@ -1,6 +1,6 @@
 """Strategic merge patches through the server, and kubectl, whose commands send them. Rows L06, E07-E09.
 
-How they merge is told in `tests/unit/patch/test_strategic_merge.py`.
+How they merge is told in `tests/unit/registry/patch/test_strategic_merge.py`.
 """
 
 from __future__ import annotations

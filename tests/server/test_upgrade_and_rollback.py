@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from apiserver.releases.lifecycles import known_lifecycles
+from apiserver.meta.releases.lifecycles import known_lifecycles
 from tests import corpus
 from tests.server.test_emulated_releases import OLD_OBJECTS
 from tests.support.api import Api, until_status

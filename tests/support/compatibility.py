@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.releases.emulation import DEFAULT_RELEASE
-from apiserver.releases.gates import gates_of
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE
+from apiserver.meta.releases.gates import gates_of
 
 DEFAULT_COMPATIBILITY: Final = CompatibilityVersion.of(DEFAULT_RELEASE, gates_of(DEFAULT_RELEASE.minor, ()))

@@ -64,7 +64,7 @@ async def until_answered(call: Callable[[], Awaitable[Any]], *, within_s: float 
         try:
             return await call()
         except StorageUnavailable:
-            assert time.monotonic() < end, f"no answer within {within_s} s"
+            assert time.monotonic() < end, f"no response within {within_s} s"
             await asyncio.sleep(0.05)
 
 

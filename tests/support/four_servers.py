@@ -140,9 +140,19 @@ class History:
         api, state = api or self.api, dict(self.states[-1])
         api.delete(f"{self.path}/{name}").ok()
         del state[name]
-        revision = int(api.get(self.path).ok()["metadata"]["resourceVersion"])
+        listed = int(api.get(self.path).ok()["metadata"]["resourceVersion"])
+        revision = self._deleted_at(api, name)
+        assert self.newest < revision <= listed
         self.note(revision, state)
         return revision
+
+    def _deleted_at(self, api: Api, name: str) -> int:
+        """The revision of a deletion: a list may have a later one, as servers write objects, too."""
+        since = f"resourceVersion={self.newest}&fieldSelector=metadata.name%3D{name}"
+        with api.watch(f"{self.path}?watch=1&{since}") as events:
+            deleted = events.next()
+        assert deleted["type"] == "DELETED"
+        return int(deleted["object"]["metadata"]["resourceVersion"])
 
     @property
     def newest(self) -> int:

@@ -1,17 +1,19 @@
-"""How much work a server has done beside its event loop."""
+"""Counts the work that a server does beside its event loop, and keeps its lanes busy."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import HUGE_BYTES, SizeClass, size_class
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.storage.interface import Stored
 from tests.support.api import Api
 from tests.support.metrics import increase
@@ -34,7 +36,26 @@ def done_by(offload: Offload) -> int:
     return sum(lane.done_total for lane in offload.lanes.values())
 
 
-class RecordingDecoder(ObjectDecoder):
+@asynccontextmanager
+async def occupied(offload: Offload, size: SizeClass) -> AsyncIterator[threading.Event]:
+    """Keeps a lane busy until the event is set, at the latest at the end."""
+    release, began = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        loop.call_soon_threadsafe(began.set)
+        release.wait()
+
+    running = asyncio.ensure_future(offload.run(size, work))
+    await began.wait()
+    try:
+        yield release
+    finally:
+        release.set()
+        await running
+
+
+class RecordingDecoder(StoredVersionDecoder):
     """Makes large objects of stored values that record by which threads they are decoded.
 
     threads: takes a name of a thread each time that one of them is.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,7 +63,7 @@ class PageRunner:
         if kubectl is not None:
             (bin_directory / "kubectl").symlink_to(kubectl)
         (directory / "pytest.ini").write_text(_PYTEST_INI)
-        (directory / "deploy").symlink_to(ROOT / "deploy")  # readers are in a checkout
+        shutil.copytree(ROOT / "deploy", directory / "deploy")  # readers are in a checkout, and write to it
         self._environment = {
             **os.environ,
             "HOME": str(directory),
@@ -88,7 +89,8 @@ class PageRunner:
         else:
             path = self._directory / block.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.text)
+            before = f"{path.read_text()}\n\n" if block.is_continued else ""
+            path.write_text(before + block.text)
 
     def finish(self) -> None:
         """Raises AssertionError if the last command failed: only one whose output is shown may."""

@@ -17,8 +17,8 @@ DIAGRAM: Final = "mermaid"
 
 _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED: Final = re.compile(r"(?:^|\n\n) {4}(.*)")
-# The first line of a block that is a file: its path, in a comment. JSON has no comments.
-_PATH: Final = re.compile(r"(?:#|//) (\S+\.\w+|Makefile)\n")
+# The first line of a block that is a file, or its next part: its path, in a comment. JSON has no comments.
+_PATH: Final = re.compile(r"(?:#|//) (\S+\.\w+|Makefile)( \(continued\))?\n")
 _WITHOUT_PATH: Final = {"json": "package.json"}
 
 
@@ -36,6 +36,12 @@ class Block(NamedTuple):
             return ""
         found = _PATH.match(self.text)
         return _WITHOUT_PATH.get(self.language, "") if found is None else found[1]
+
+    @property
+    def is_continued(self) -> bool:
+        """Whether the block is added to the end of its file."""
+        found = _PATH.match(self.text)
+        return found is not None and found[2] is not None
 
     @property
     def first_line(self) -> str:

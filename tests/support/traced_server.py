@@ -7,6 +7,7 @@ except that of what one request has visited, from the first SIGUSR1 on, only its
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -57,7 +58,8 @@ def trace(data_dir: Path) -> None:
         name = frame.f_code.co_filename
         files.add(name)
         if is_asked and name.startswith(_PACKAGE):
-            if name not in by_requests and _REQUEST in _callers(frame):
+            # A busy machine makes any request slow, and so logged.
+            if name not in by_requests and {_REQUEST, logging.__file__} & _callers(frame) == {_REQUEST}:
                 by_requests.add(name)
             if name.startswith(_ENTERED) and not _nearest_caller(frame).startswith(_ENTERED):
                 entrances.add(f"{name}:{frame.f_code.co_qualname}")

@@ -22,6 +22,7 @@ import kubernetes.config
 import kubernetes.watch
 import psutil
 import pytest
+import yaml
 
 from apiserver.testing import ApiServer, Delay, Match, RequestFailed, ServerDidNotStart, ServerStopped, User
 from apiserver.testing.runners import ServerChild
@@ -70,6 +71,19 @@ def test_the_kubeconfig_is_the_administrators(server: ApiServer) -> None:
     assert server.kubeconfig_dict["clusters"][0]["cluster"]["server"] == server.url
 
 
+def test_kubeconfigs_have_one_context(server: ApiServer) -> None:
+    """So `kubectl --context apiserver` works with all of them."""
+    for path, namespace in (
+        (server.user("bob"), {}),
+        (server.service_account("default", "robot"), {"namespace": "default"}),
+    ):
+        config = yaml.safe_load(path.read_bytes())
+        context = {"cluster": "apiserver", "user": "apiserver", **namespace}
+        assert config["contexts"] == [{"name": "apiserver", "context": context}]
+        assert config["current-context"] == "apiserver"
+        assert [each["name"] for each in config["clusters"] + config["users"]] == ["apiserver"] * 2
+
+
 def test_the_groups_of_a_user_are_a_list(server: ApiServer) -> None:
     with pytest.raises(TypeError, match="the groups of alice must be a list, not 'dev'"):
         server.user("alice", groups="dev")
@@ -93,8 +107,8 @@ def test_a_name_that_is_too_long_for_a_certificate(server: ApiServer, name: str,
     with pytest.raises(ValueError, match="64") as raised:
         server.user(name)
     assert str(raised.value) == (
-        "the name of a user must have 1 to 64 bytes in a certificate, whose common name it is (RFC 5280, "
-        f"ub-common-name), not {size}"
+        f"the name of a user must have 1 to 64 bytes, not {size}, because it is the common name of a "
+        "certificate (RFC 5280, ub-common-name)"
     )
 
 
@@ -344,7 +358,7 @@ def test_texts_that_are_no_lists() -> None:
 
 def test_help_is_for_the_command_line() -> None:
     """It would end the process of the tests."""
-    with pytest.raises(ValueError, match="--help cannot be among the flags; there is `apiserver --help`"):
+    with pytest.raises(ValueError, match="--help cannot be set in flags; use `apiserver --help`"):
         ApiServer(flags=["--help"])
 
 
@@ -354,7 +368,7 @@ def test_a_directory_may_be_a_text(tmp_path: Path) -> None:
 
 
 def test_flags_that_tests_set_otherwise() -> None:
-    with pytest.raises(ValueError, match="--data-dir cannot be among the flags; there is data_dir"):
+    with pytest.raises(ValueError, match="--data-dir cannot be set in flags; use data_dir"):
         ApiServer(flags=["--data-dir=/tmp"])
 
 

@@ -234,6 +234,12 @@ def test_certificates_of_users_expire(server: ApiServer) -> None:
     assert _who(server, *_pair(server.user("alice"))) == "alice"
 
 
+def test_users_get_no_certificate_of_a_ca_that_has_expired(server: ApiServer) -> None:
+    server.clock.advance(days=3_651)
+    with pytest.raises(ValueError, match=r"ca\.crt expired on .*; the current time is "):
+        server.user("alice")
+
+
 def test_certificates_that_are_asked_for_later_are_good_at_once(server: ApiServer) -> None:
     """TLS would say that they are not valid yet: its time is the computer's."""
     server.clock.advance(days=300)

@@ -238,7 +238,7 @@ def test_a_container_from_its_start_to_its_end(tmp_path: Path) -> None:
         engine.remove()
     assert end.returncode == 0, end.stderr
     refused, served, kubeconfig = end.stdout.split("\n", 2)
-    assert refused == "url: the server does not run"
+    assert refused == "url: the server is not running"
     assert served.split() == ["30", f"https://127.0.0.1:{engine.port}"]
     assert yaml.safe_load(kubeconfig)["current-context"]
     assert engine.created["Image"] == "apiserver:0.1.0"

@@ -31,6 +31,7 @@ OTHERS: Final = {
     "node": {"test"},
     "apiserver envtest-assets": {"etcd"},
     "apiserver convert": {"strict"},
+    "apiserver deprecations": {"fail-in"},
     "k3d, kind, kwokctl, minikube": {"agents", "image", "kubernetes-version", "nodes", "replicas"},
     "pip": {"no-deps", "wheel-dir"},
     "apiserver faults": {"code", "moment", "resource", "times", "user-agent", "verb"},

@@ -491,7 +491,7 @@ def test_what_is_no_fault(
 def test_a_child_process_that_nobody_could_connect_to() -> None:
     with (
         ApiServer(in_process=False) as server,
-        pytest.raises(InvalidFault, match="no client could connect to clear it"),
+        pytest.raises(InvalidFault, match="no client could connect to clear the fault"),
     ):
         server.faults.inject(RefuseTls())
 

@@ -70,16 +70,16 @@ def test_what_is_there_is_updated(server: ApiServer) -> None:
 OK: Final = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ok}\n---\n"
 BAD: Final[dict[str, tuple[str, str]]] = {
     "no YAML": (OK + "a: [1,\n", r"bad\.yaml:6: "),
-    "no object": (OK + "- 1\n", r"bad\.yaml:5: this is not an object"),
+    "no object": (OK + "- 1\n", r"bad\.yaml:5: not an object"),
     "no kind": (OK + "# a comment\napiVersion: v1\n", r"bad\.yaml:6: kind: Required value"),
     "no metadata": (OK + "apiVersion: v1\nkind: Pod\n", r"bad\.yaml:5: metadata: Required value"),
     "a kind that is not served": (
         "apiVersion: v2\nkind: Gizmo\nmetadata: {name: a}\n",
-        r"bad\.yaml:1: Gizmo a: v2: no served resource has the kind 'v2/Gizmo'",
+        r"bad\.yaml:1: Gizmo a: v2: the server does not serve the kind 'v2/Gizmo'",
     ),
     "a version that was removed": (
         "apiVersion: extensions/v1beta1\nkind: Ingress\nmetadata: {name: a}\n",
-        r"bad\.yaml:1: Ingress a: .*'extensions/v1beta1/Ingress'; there are networking\.k8s\.io/v1/Ingress$",
+        r"bad\.yaml:1: Ingress a: .*'extensions/v1beta1/Ingress'; it serves networking\.k8s\.io/v1/Ingress$",
     ),
     "a key that is there twice": (
         OK + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1'}\ndata: {y: '2'}\n",
@@ -134,9 +134,7 @@ def test_files_that_are_not_there(original: ApiServer, tmp_path: Path) -> None:
 
 def test_what_is_no_manifest(server: ApiServer) -> None:
     nothing: Any = [None]
-    with pytest.raises(
-        ManifestNotLoaded, match=r"^None: this is neither a file, nor a folder, nor an object$"
-    ):
+    with pytest.raises(ManifestNotLoaded, match=r"^None: not a file, a directory or an object$"):
         server.load(nothing)
 
 

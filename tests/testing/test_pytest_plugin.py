@@ -71,6 +71,28 @@ def test_users(kube, kube_users):
     assert sorted(kube_users) == ["alice", "bob"]
     assert kube.url in kube_users["alice"].read_text()
 """
+EXTENSIONS: Final = """
+import pytest
+
+from apiserver.extensions import Extension
+
+app = Extension("shop")
+
+@app.mutate("configmaps", on="create")
+def price(config_map):
+    config_map["data"] = {"currency": "EUR"}
+
+@pytest.mark.apiserver(extensions=[app, "tests.extensions.modules.hostile"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_each_has_a_server_with_the_extensions(kube, number):
+    assert "[+]extension-hostile ok" in kube.request("GET", "/readyz?verbose")[1]
+    path = "/api/v1/namespaces/default/configmaps"
+    code, created = kube.request("POST", path, {"metadata": {"name": "mine"}})
+    assert (code, created["data"]) == (201, {"currency": "EUR"})
+
+def test_others_have_none(kube):
+    assert "extension-" not in kube.request("GET", "/readyz?verbose")[1]
+"""
 CLIENTS: Final = """
 import asyncio
 
@@ -129,6 +151,9 @@ def test_users_that_are_no_list(kube_users): ...
 @pytest.mark.apiserver(users={"alice": "dev"})
 def test_groups_that_are_no_list(kube_users): ...
 
+@pytest.mark.apiserver(extensions="shop")
+def test_extensions_that_are_no_list(kube): ...
+
 @pytest.mark.apiserver(crds=3)
 def test_definitions_that_are_no_paths(kube): ...
 """
@@ -176,20 +201,29 @@ def test_fixtures_marks_and_clients(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_extensions_in_marks(tmp_path: Path) -> None:
+    run(tmp_path, says="3 passed", test_extensions=EXTENSIONS)
+
+
+@pytest.mark.slow
 def test_kr8s(tmp_path: Path) -> None:
     run(tmp_path, "-p", "no:unraisableexception", says="1 passed", test_kr8s=KR8S)
 
 
 def test_what_cannot_be_had_is_an_error_of_the_test(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(BAD)
-    output = run(tmp_path, says="9 errors", test_failures=FAILURES)
+    output = run(tmp_path, says="10 errors", test_failures=FAILURES)
     for line in (
         f"{tmp_path / 'bad.yaml'}:1: ConfigMap Bad_Name: 422 ",
-        "pytest.mark.apiserver has crds, manifests, users, feature_gates, flags, but not manifest",
-        "but not an argument without a name",
+        "accepts crds, manifests, users, feature_gates, flags, extensions, but not manifest",
+        "but not a positional argument",
         "the server did not start: unknown flag: --no-such-flag",
-        'pytest.mark.apiserver: flags must be a list of flags, as ["--emulated-version=1.34"], not \'--emul',
-        'pytest.mark.apiserver: feature_gates must be gates by name, as {"AGate": True}, not ',
+        (
+            'pytest.mark.apiserver: flags must be a list of flags, such as ["--emulated-version=1.34"], not '
+            "'--emul"
+        ),
+        'pytest.mark.apiserver: feature_gates must be gates by name, such as {"AGate": True}, not ',
+        "pytest.mark.apiserver: extensions must be a list of extensions, such as [app], ",
         "pytest.mark.apiserver: users must be a list of names, ",
         "pytest.mark.apiserver: users: the groups of alice must be a list, not 'dev'",
         "pytest.mark.apiserver: crds must be files, folders, objects, or a list of these, not 3",
@@ -303,9 +337,9 @@ def test_waits_until_gone(kube):
     kube.wait_until_gone("Namespace", "default", timeout_s=0.1)
 
 def test_is_quiet(kube):
-    writing = threading.Timer(0.5, kube.request, ("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}))
+    writing = threading.Timer(1, kube.request, ("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}))
     writing.start()
-    kube.assert_quiet("ConfigMap", seconds=2)
+    kube.assert_quiet("ConfigMap", seconds=4)
 
 def test_asks_what_is_wrong(kube):
     kube.wait_for("Namespace", "default", until=lambda it: it.nothing)
@@ -384,7 +418,9 @@ def test_fails_anyway(kube):
 
 def test_a_fault_that_was_never_had_is_an_error(tmp_path: Path) -> None:
     output = run(tmp_path, says="1 failed, 5 passed, 2 errors", test_faults=FAULTS)
-    assert output.count("faults were injected that never happened:\n- InjectedFault(Answer(code=503)") == 2
+    assert (
+        output.count("the test injected faults that never happened:\n- InjectedFault(Answer(code=503)") == 2
+    )
     assert "Traceback" not in output
 
 
@@ -436,7 +472,7 @@ def test_of_a_namespace(kube_namespace, request):
 
 def test_fixtures_that_are_asked_for_while_the_test_runs(tmp_path: Path) -> None:
     output = run(tmp_path, says="4 passed, 2 errors", test_asked_for=ASKED_FOR)
-    assert output.count("faults were injected that never happened") == 2
+    assert output.count("the test injected faults that never happened") == 2
 
 
 TEARDOWN: Final = """
@@ -464,4 +500,4 @@ def test_a_failure_after_a_test_tells_it_too(tmp_path: Path) -> None:
     of_a_fixture, of_a_fault = output.split("the last requests of clients to kube")[1:]
     assert "/registry/core/configmaps/default/mine" in of_a_fixture
     assert ": GET /api/v1/namespaces/default/pods 200" in of_a_fault
-    assert "they can no longer be read: the server was stopped" in of_a_fault
+    assert "the events can no longer be read: the server was stopped" in of_a_fault

@@ -51,7 +51,7 @@ def test_kubectl(server: ApiServer, kubectl: Kubectl, echo: int, tmp_path: Path)
     failed = kubectl.run("exec", "p", "--", "sh", "-c", "echo a; exit 3")
     assert (failed.returncode, failed.stdout) == (3, "a\n")
     unknown = kubectl.run("exec", "p", "--", "reboot")
-    assert (unknown.returncode, "does not know the command" in unknown.stderr) == (1, True)
+    assert (unknown.returncode, "cannot run the command" in unknown.stderr) == (1, True)
     kubectl("cp", "p:/report", str(tmp_path / "report"))
     assert (tmp_path / "report").read_text() == "done"
     kubectl("cp", str(tmp_path / "report"), "p:/tmp/report")
@@ -132,7 +132,7 @@ def test_kubernetes(server: ApiServer, echo: int) -> None:
         other = forwarding.socket(81)
         other.setblocking(True)
         assert other.recv(1_024) == b""
-        assert "has an address for it" in forwarding.error(81)
+        assert "contain an address for this port" in forwarding.error(81)
         connection.close()
         other.close()
         for thread in threading.enumerate():

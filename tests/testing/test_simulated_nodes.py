@@ -237,7 +237,7 @@ BAD_FLAGS: Final = {
     "a contradiction": (
         ["--simulate-nodes=1"],
         "stages:\n- phase: Succeeded\n  exitCode: 3\n",
-        r"stages\.yaml:3:3: stages\[0\]\.exitCode: must be 0 where the phase is Succeeded, not 3",
+        r"stages\.yaml:3:3: stages\[0\]\.exitCode: must be 0 when the phase is Succeeded, not 3",
     ),
     "no nodes": ([], "stages: [{}]", "--simulate-stages requires --simulate-nodes"),
     "too many nodes": (["--simulate-nodes=1001"], "stages: []", "1001 is not between 0 and 1000"),

@@ -29,14 +29,14 @@ SEVERAL: Final = "a container name must be specified for pod p, choose one of: [
 
 
 UNKNOWN: Final = (
-    'container c is simulated and does not know the command "uptime -p": neither the '
-    "annotation simulate.apiserver/commands nor commands of a stage list it"
+    'container c is simulated and cannot run the command "uptime -p": neither the '
+    "annotation simulate.apiserver/commands nor the commands of a stage contain this command"
 )
 
 
 NO_PORT: Final = (
     "pod p is simulated and cannot forward port 80: neither the annotation simulate.apiserver/ports "
-    "nor ports of a stage has an address for it"
+    "nor the ports of a stage contain an address for this port"
 )
 
 
@@ -167,7 +167,7 @@ def test_ports_over_channels(server: ApiServer, echo: int, protocol: str) -> Non
         assert errors[3].startswith(b"error forwarding port 81 to pod p, uid ")
         assert errors[3].endswith(b"connect: connection refused")
         assert b"error forwarding port 82 to pod p, uid " in errors[5]
-        assert b"has an address for it" in errors[5]
+        assert b"contain an address for this port" in errors[5]
         for data in (b"hello", b"x" * 300_000):
             client.send(0, data)
             assert client.read(len(data), channel=0) == data.upper()

@@ -526,19 +526,19 @@ def test_settings_must_be_the_same(snapshot: Snapshot) -> None:
                 act(snapshot)
 
 
-def test_a_child_process_has_no_snapshots() -> None:
-    with ApiServer(in_process=False) as server:
-        for act in (server.snapshot, server.fork):
-            with pytest.raises(NotInThisProcess, match="in_process=False"):
-                act()
-
-
 ASKED: Final[dict[str, Callable[[ApiServer, Snapshot], object]]] = {
     "a snapshot": lambda server, _: server.snapshot(),
     "a fork": lambda server, _: server.fork(),
     "a fork of a snapshot": lambda server, snapshot: server.fork(snapshot),
     "a reset": lambda server, snapshot: server.reset(snapshot),
 }
+
+
+def test_a_child_process_has_no_snapshots(snapshot: Snapshot) -> None:
+    with ApiServer(in_process=False) as server:
+        for ask in ASKED.values():
+            with pytest.raises(NotInThisProcess, match="in_process=False"):
+                ask(server, snapshot)
 
 
 @pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)

@@ -59,7 +59,7 @@ def test_the_life_of_an_object(server: ApiServer) -> None:
     assert head == "ConfigMap default/a:"
     assert ' create by alice (client/1, field manager client): {"' in one
     assert ' patch by alice (client/1, field manager hugo): data.x: "1" -> "2", ' in two
-    assert three.endswith(f" {third.resource_version} delete by alice (client/1): it was deleted")
+    assert three.endswith(f" {third.resource_version} delete by alice (client/1): the object was deleted")
 
 
 def test_an_object_says_which_it_is(server: ApiServer) -> None:
@@ -80,7 +80,7 @@ def test_an_object_that_says_no_namespace_is_where_it_was_loaded(server: ApiServ
 NOT_SAID: Final[dict[str, tuple[Any, str]]] = {
     "an item of a list": (
         {"metadata": {"name": "a"}},
-        "timeline: the object has no apiVersion: say its kind, ",
+        "timeline: the object has no apiVersion: pass its kind, ",
     ),
     "a name that is generated": (
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}},
@@ -124,7 +124,7 @@ def test_what_expires(server: ApiServer) -> None:
     server.wait_until_gone("Event", "e", "default", timeout_s=60)
     _, expired = server.timeline("Event", "e", "default")
     assert (expired.verb, expired.user) == ("expire", "")
-    assert str(expired).endswith(" its lease has expired")
+    assert str(expired).endswith(" the lease has expired")
 
 
 def test_secrets_are_redacted(server: ApiServer) -> None:
@@ -150,7 +150,7 @@ def test_secrets_are_redacted(server: ApiServer) -> None:
 
 def test_a_failed_wait_does_not_tell_secrets(server: ApiServer) -> None:
     send(server, "POST", f"{NAMESPACE}/secrets", {"metadata": {"name": "a"}, "stringData": {"p": "s3cret"}})
-    with pytest.raises(Exception, match="Secret default/a was not as it should be") as raised:
+    with pytest.raises(Exception, match="Secret default/a does not meet the condition") as raised:
         server.wait_for("Secret", "a", "default", until=lambda _: False, timeout_s=0.1)
     assert "czNjcmV0" not in str(raised.value)
 
@@ -176,12 +176,12 @@ def test_what_is_shown_is_bounded(server: ApiServer) -> None:
     timeline = server.timeline("ConfigMap", "a", "default")
     assert len(timeline) == VERSIONS_SHOWN + 2
     assert len(str(timeline).splitlines()) == VERSIONS_SHOWN + 2
-    assert str(timeline).splitlines()[1] == "  ... 2 before"
+    assert str(timeline).splitlines()[1] == "  ... 2 earlier versions"
 
 
 def test_custom_resources_and_what_is_of_no_namespace(server: ApiServer) -> None:
     assert [each.verb for each in server.timeline("Namespace", "default")] == ["create"]
-    assert str(server.timeline("Namespace", "nowhere")) == "Namespace nowhere:\n  it did not exist"
+    assert str(server.timeline("Namespace", "nowhere")) == "Namespace nowhere:\n  the object did not exist"
 
 
 def test_who_wrote_what(server: ApiServer) -> None:

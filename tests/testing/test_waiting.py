@@ -23,6 +23,8 @@ from tests.support.eventually import until
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 # Longer than anything takes here; it is not waited for.
 LONG_S: Final = 60.0
+# What is done while nothing may be written is done within this time also on a busy machine.
+MEANWHILE_S: Final = 4.0
 
 
 def put(server: ApiServer, name: str, **data: str) -> None:
@@ -79,7 +81,7 @@ def test_kinds(server: ApiServer, named: str, found: tuple[str, str, str, str]) 
 
 
 def test_a_kind_that_is_not_served(server: ApiServer) -> None:
-    with pytest.raises(UnknownKind, match="no served resource has the kind 'Gizmo'; there are APIService, "):
+    with pytest.raises(UnknownKind, match="does not serve the kind 'Gizmo'; it serves APIService, "):
         server.wait_for("Gizmo", "a")
 
 
@@ -113,7 +115,7 @@ def test_a_failure_tells_of_the_last_changes(server: ApiServer) -> None:
     with pytest.raises(NotInTime) as raised:
         server.wait_for("ConfigMap", "a", "default", until=is_so, timeout_s=1)
     message = str(raised.value)
-    assert "ConfigMap default/a was not as it should be within 1 s" in message
+    assert "ConfigMap default/a does not meet the condition after 1 s" in message
     assert 'by apiserver-testing: data.x: "1" -> "2"' in message
 
 
@@ -128,7 +130,9 @@ def test_what_is_not_there_yet_is_waited_for(server: ApiServer, missing: dict[st
         return bool(items["items"][0]["ready"])
 
     put(server, "a", x=json.dumps(missing))
-    with pytest.raises(NotInTime, match=r"not as it should be \((KeyError|IndexError): .*\) within 0\.1 s"):
+    with pytest.raises(
+        NotInTime, match=r"does not meet the condition \((KeyError|IndexError): .*\) after 0\.1 s"
+    ):
         server.wait_for("ConfigMap", "a", "default", until=is_ready, timeout_s=0.1)
     changing = beside(put, server, "a", x=json.dumps({"items": [{"ready": True}]}))
     server.wait_for("ConfigMap", "a", "default", until=is_ready, timeout_s=LONG_S)
@@ -142,7 +146,7 @@ def test_what_else_it_raises_is_raised(server: ApiServer) -> None:
 
 
 def test_a_failure_says_that_there_was_nothing(server: ApiServer) -> None:
-    with pytest.raises(NotInTime, match="it did not exist"):
+    with pytest.raises(NotInTime, match="the object did not exist"):
         server.wait_for("ConfigMap", "none", "default", timeout_s=0.1)
 
 
@@ -172,7 +176,7 @@ def test_a_watch_that_is_read_late_tells_what_has_come(server: ApiServer) -> Non
 def test_what_is_written_is_told(server: ApiServer) -> None:
     """Of several kinds, while they are watched one after another."""
     with repeating(lambda number: put(server, f"a-{number}")), pytest.raises(NotQuiet) as raised:
-        server.assert_quiet("Pod", "ConfigMap", namespace="default", seconds=0.5)
+        server.assert_quiet("Pod", "ConfigMap", namespace="default", seconds=MEANWHILE_S)
     assert "ADDED ConfigMap default/a-" in str(raised.value)
     assert "by apiserver-testing" in str(raised.value)
 
@@ -191,10 +195,10 @@ def test_who_has_written_is_told_where_the_object_does_not_say_it(server: ApiSer
 
     with repeating(write):
         with pytest.raises(NotQuiet) as raised:
-            server.assert_quiet("ServiceAccount", namespace="default", seconds=0.3)
+            server.assert_quiet("ServiceAccount", namespace="default", seconds=MEANWHILE_S)
         assert "MODIFIED ServiceAccount default/default by admin" in str(raised.value)
         with pytest.raises(NotQuiet) as raised:
-            server.assert_quiet("ConfigMap", namespace="default", seconds=0.3)
+            server.assert_quiet("ConfigMap", namespace="default", seconds=MEANWHILE_S)
     assert re.search(r"DELETED ConfigMap default/a-\d+ by admin$", str(raised.value), re.MULTILINE)
 
 
@@ -207,18 +211,18 @@ def put_in_two_namespaces(server: ApiServer) -> None:
 
 def test_without_a_namespace_any_object_of_the_name_will_do(server: ApiServer) -> None:
     put_in_two_namespaces(server)
-    found = server.wait_for("ConfigMap", "a", until=lambda it: it["data"]["x"] == "1", timeout_s=0.5)
+    found = server.wait_for("ConfigMap", "a", until=lambda it: it["data"]["x"] == "1", timeout_s=LONG_S)
     assert found["metadata"]["namespace"] == "other"
 
 
 def test_without_a_namespace_all_objects_of_the_name_must_be_gone(server: ApiServer) -> None:
     put_in_two_namespaces(server)
     deleting = beside(server.request, "DELETE", "/api/v1/namespaces/other/configmaps/a")
-    with pytest.raises(NotInTime, match="ConfigMap a was not gone"):
+    with pytest.raises(NotInTime, match="ConfigMap a still exists"):
         server.wait_until_gone("ConfigMap", "a", timeout_s=0.5)
     deleting.join()
     server.request("DELETE", f"{CONFIG_MAPS}/a")
-    server.wait_until_gone("ConfigMap", "a", timeout_s=0.5)
+    server.wait_until_gone("ConfigMap", "a", timeout_s=LONG_S)
 
 
 def test_a_server_that_is_reset_is_waited_for(server: ApiServer) -> None:
@@ -234,10 +238,10 @@ def test_a_server_that_is_reset_is_waited_for(server: ApiServer) -> None:
             server.reset(before)
 
 
-def while_it_is_quiet(server: ApiServer, act: Any, *kinds: str, seconds: float) -> BaseException | None:
+def while_it_is_quiet(server: ApiServer, act: Any, *kinds: str) -> BaseException | None:
     """Do something when ConfigMaps are watched, and return what `assert_quiet` raises."""
     with ThreadPoolExecutor(1) as thread:
-        watching = thread.submit(server.assert_quiet, *kinds, seconds=seconds)
+        watching = thread.submit(server.assert_quiet, *kinds, seconds=MEANWHILE_S)
         until(
             lambda: server.requests(verb="watch", resource="configmaps", includes_own=True), what="the watch"
         )
@@ -246,18 +250,18 @@ def while_it_is_quiet(server: ApiServer, act: Any, *kinds: str, seconds: float) 
 
 
 def test_without_kinds_all_are_watched(server: ApiServer) -> None:
-    raised = while_it_is_quiet(server, lambda: put(server, "a"), seconds=1)
+    raised = while_it_is_quiet(server, lambda: put(server, "a"))
     assert isinstance(raised, NotQuiet)
-    assert str(raised) == "1 write in 1 s:\n  ADDED ConfigMap default/a by apiserver-testing"
+    assert str(raised) == "1 write in 4 s:\n  ADDED ConfigMap default/a by apiserver-testing"
     server.assert_quiet(seconds=0.1, namespace="default")
 
 
 def test_what_was_written_is_not_known_of_a_server_that_was_reset(server: ApiServer) -> None:
     before = server.snapshot()
-    raised = while_it_is_quiet(server, lambda: server.reset(before), "ConfigMap", seconds=0.5)
+    raised = while_it_is_quiet(server, lambda: server.reset(before), "ConfigMap")
     assert isinstance(raised, NotQuiet)
     assert str(raised) == (
-        "the writes to configmaps are not known: the server was reset, or its history compacted"
+        "the writes to configmaps cannot be determined: the server was reset, or its history was compacted"
     )
 
 
@@ -270,7 +274,7 @@ def test_a_connection_that_ends_while_it_begins_is_made_again(server: ApiServer,
 
 
 def test_a_server_that_is_stopped_is_not_quiet(server: ApiServer) -> None:
-    raised = while_it_is_quiet(server, server.stop, "ConfigMap", seconds=0.5)
+    raised = while_it_is_quiet(server, server.stop, "ConfigMap")
     assert isinstance(raised, ServerStopped)
 
 
@@ -281,7 +285,7 @@ def test_a_watch_whose_time_is_up_goes_on(server: ApiServer) -> None:
         server.clock.advance(hours=1)
         put(server, "a")
 
-    raised = while_it_is_quiet(server, advance, "ConfigMap", seconds=0.5)
+    raised = while_it_is_quiet(server, advance, "ConfigMap")
     assert "ADDED ConfigMap default/a" in str(raised)
 
 

@@ -61,7 +61,7 @@ class Batches:
         self._in_delivery = 0
         # How many may wait, and what is said of more: none, when the buffer has ended.
         self._events_max = options.buffer_size
-        self._full = f"{options.buffer_size} events wait already"
+        self._full = f"{options.buffer_size} events are already waiting"
         self._changed = asyncio.Event()
         self._is_closing = False
         self._sending: set[asyncio.Task[None]] = set()
@@ -81,7 +81,7 @@ class Batches:
             self._losses.lost(1, self._full)
             return
         if held > HELD_BYTES_MAX:
-            self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
+            self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events are already waiting")
             return
         self._held_bytes = held
         events.append((render, size))

@@ -23,6 +23,8 @@ class DroppedEvents:
     ) -> None:
         """clock: seconds since any fixed time."""
         self._plugin, self._metrics, self._clock = plugin, metrics, clock
+        # A counter that first appears with a loss does not increase, as Prometheus sees it.
+        metrics.lost[plugin] += 0
         self._unsaid = 0
         self._say_again_at = float("-inf")
 

@@ -44,7 +44,7 @@ class TruncatingBackend:
             event = truncated(event, self._annotation)
             size = len(event)
         if size > self._size_max:
-            self._losses.lost(1, "an event is too large even after truncating")
+            self._losses.lost(1, "an event is too large even after truncation")
             return None
         return self._backend.process(lambda: event, size)
 

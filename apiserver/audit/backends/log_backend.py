@@ -32,7 +32,7 @@ TURNS_MAX: Final = 4
 FLUSH_S: Final = 10.0
 # What is written later than this after something else does not follow it.
 _FOLLOWS_WITHIN_S: Final = 0.002
-_STOPPED: Final = "the server stopped before they were written"
+_STOPPED: Final = "the server stopped before the events were written"
 _END: Final = b"}\n"
 
 
@@ -109,7 +109,7 @@ class LogBackend:
         # Of what waits and what is being written: a request that is cancelled leaves its event here.
         self._held_bytes = self._held_events = 0
         # How much may wait, and what is said of more: nothing, when the backend is closed.
-        self._held_max, self._full = HELD_BYTES_MAX, f"{HELD_BYTES_MAX} bytes of events wait already"
+        self._held_max, self._full = HELD_BYTES_MAX, f"{HELD_BYTES_MAX} bytes of events are already waiting"
         self._batches: Batches | None = None
         if delivery.mode == BATCH:
             # One at a time: what comes meanwhile is written together.

@@ -129,7 +129,7 @@ class LogFile:
             if self._append_locked(pieces, size):
                 return
             self.close()
-        raise OSError(errno.EBUSY, "the file is renamed repeatedly", str(self._path))
+        raise OSError(errno.EBUSY, "another program renames the file repeatedly", str(self._path))
 
     def _append_held(self, pieces: Sequence[bytes], size: int) -> bool:
         """Append to the file that is still locked; returns False if it is unlocked, or full."""

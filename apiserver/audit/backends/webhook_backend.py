@@ -20,7 +20,7 @@ from apiserver.webhooks.errors import CallFailed
 CONCURRENT_SENDS_MAX: Final = 32
 # How long the last batches may take when the server stops.
 FLUSH_S: Final = 10.0
-_STOPPED: Final = "the server stopped before they were sent"
+_STOPPED: Final = "the server stopped before the events were sent"
 
 
 class EventServer(Protocol):
@@ -58,7 +58,7 @@ class WebhookBackend:
         # Of what is being sent without batches: a request that is cancelled leaves its event here.
         self._held_bytes = 0
         # How much may wait, and what is said of more: nothing, when the backend is closed.
-        self._held_max, self._full = HELD_BYTES_MAX, f"{HELD_BYTES_MAX} bytes of events wait already"
+        self._held_max, self._full = HELD_BYTES_MAX, f"{HELD_BYTES_MAX} bytes of events are already waiting"
         self._batches: Batches | None = None
         if delivery.mode == BATCH:
             self._batches = Batches(

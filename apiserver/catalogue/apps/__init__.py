@@ -10,7 +10,7 @@ from apiserver.catalogue.apps import (
     stateful_sets,
 )
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.gates import FeatureGates
 
 
 def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:

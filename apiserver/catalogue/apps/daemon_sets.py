@@ -18,10 +18,10 @@ from apiserver.catalogue.pod_specs.templates import (
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at

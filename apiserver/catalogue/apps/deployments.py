@@ -12,6 +12,7 @@ from apiserver.catalogue.pod_specs.templates import POD_TEMPLATE_COLUMNS, with_t
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import (
@@ -22,7 +23,6 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status,
 )
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at

@@ -13,10 +13,10 @@ from apiserver.catalogue.pod_specs.templates import (
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.meta.field_errors import Errors, invalid
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at

@@ -18,10 +18,10 @@ from apiserver.catalogue.pod_specs.templates import (
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, forbidden, invalid
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import named, non_negative, one_of
 from apiserver.schema.validation.defaults import setting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apiserver.catalogue.batch import cron_jobs, jobs
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.gates import FeatureGates
 
 
 def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:

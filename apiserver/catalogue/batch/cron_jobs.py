@@ -15,10 +15,10 @@ from apiserver.catalogue.pod_specs.templates import pod_template_columns, with_t
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.meta import names, table
 from apiserver.meta.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import non_negative, one_of
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at

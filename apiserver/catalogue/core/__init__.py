@@ -23,7 +23,7 @@ from apiserver.catalogue.core import (
 )
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.meta.brand import Brand
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.gates import FeatureGates
 
 
 def types(

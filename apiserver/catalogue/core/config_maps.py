@@ -33,7 +33,8 @@ def validate_config_map(document: Document) -> Errors:
 
 
 def validate_key(field: str, name: str) -> Errors:
-    return [invalid(f"{field}[{name}]", name, problem) for problem in names.config_map_key(name)]
+    problems = names.config_map_key(name)
+    return [invalid(f"{field}[{name}]", name, problem) for problem in problems] if problems else []
 
 
 def validate_size(document: Document) -> Errors:

@@ -10,10 +10,10 @@ from apiserver.catalogue.common.columns import first_few
 from apiserver.catalogue.core.services.validation import validate_endpoint_ip
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings
 from apiserver.schema.validation.checks import named, one_of, port_number
 from apiserver.schema.validation.defaults import setting

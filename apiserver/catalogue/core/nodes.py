@@ -19,12 +19,12 @@ from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, FieldError, duplicate, forbidden, invalid, required
 from apiserver.meta.names import byte_length
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import subresources
 from apiserver.registry.field_getters import field_text
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks, cidr_warnings, parse_cidr
 from apiserver.schema.validation.checks import one_of, positive
 from apiserver.schema.validation.defaults import in_turn, rounding

@@ -32,10 +32,10 @@ from apiserver.catalogue.pod_specs.resource_requirements import is_native_resour
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.quantity import Quantity
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import IMMUTABLE, immutable, non_negative_quantity, quantity_of
 from apiserver.schema.validation.defaults import rounding, setting
 from apiserver.schema.validation.documents import at

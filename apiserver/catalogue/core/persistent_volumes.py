@@ -25,11 +25,11 @@ from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.warnings import DEPRECATED_VOLUMES
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, WriteContext, keep_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import IMMUTABLE, immutable, in_range, named, one_of, quantity_of
 from apiserver.schema.validation.defaults import rounding, setting
 from apiserver.schema.validation.documents import at, items

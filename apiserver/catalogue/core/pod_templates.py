@@ -13,10 +13,10 @@ from apiserver.catalogue.pod_specs.templates import (
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.meta.field_errors import Errors
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.releases.gates import FeatureGates
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

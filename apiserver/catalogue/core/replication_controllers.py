@@ -20,13 +20,13 @@ from apiserver.catalogue.pod_specs.templates import (
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, invalid, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_text
 from apiserver.registry.served_resource import ScaleFields
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.registry.subresources import scale
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at

@@ -29,10 +29,7 @@ _DEFAULT_TYPE: Final = setting(type="Opaque")
 
 
 def _complete_secret(document: Document) -> None:
-    """Moves `stringData`, which is never stored, to `data`, which the client then owns.
-
-    The client that sends it owns `data`.
-    """
+    """Moves `stringData`, which is never stored, to `data`, which the client then owns."""
     for name, text in (document.pop("stringData", None) or {}).items():
         document.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
     _DEFAULT_TYPE(document)

@@ -11,10 +11,10 @@ from apiserver.catalogue.common.columns import first_few
 from apiserver.catalogue.core.services.validation import validate_endpoint_ip
 from apiserver.meta import names, object_meta
 from apiserver.meta.field_errors import Errors, invalid, required, too_many
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import (
     STRICT_ADDRESSES,
     AddressChecks,

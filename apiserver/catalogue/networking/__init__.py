@@ -10,7 +10,7 @@ from apiserver.catalogue.networking import (
     network_policies,
     service_cidrs,
 )
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.gates import FeatureGates
 
 
 def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:

@@ -12,10 +12,10 @@ from apiserver.catalogue.common.columns import first_few
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.names import NameRule
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings, parse_ip
 from apiserver.schema.validation.checks import follows, named, port_name, port_number
 from apiserver.schema.validation.documents import at, items

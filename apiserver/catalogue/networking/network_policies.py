@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import (
     STRICT_ADDRESSES,
     AddressChecks,

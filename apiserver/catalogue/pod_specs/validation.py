@@ -30,8 +30,8 @@ from apiserver.meta.field_errors import (
     too_long,
     too_many,
 )
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import AddressChecks
 from apiserver.schema.validation.checks import at_least, at_most, in_range, named, one_of
 from apiserver.schema.validation.documents import items

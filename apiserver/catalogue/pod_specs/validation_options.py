@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import STRICT_ADDRESSES
 
 

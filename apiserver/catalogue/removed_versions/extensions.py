@@ -109,8 +109,6 @@ def _workload(v1: BuiltinType, hub: HubConversion, **changes: Any) -> BuiltinTyp
 def _in_extensions(other: BuiltinType, hub: HubConversion, **changes: Any) -> BuiltinType:
     """Returns a type of another group in this one, where its definitions have the same names.
 
-    Its definitions have the same names here.
-
     changes: attributes of `BuiltinType` that differ.
     """
     package, _, kind = other.definition.rpartition(".")

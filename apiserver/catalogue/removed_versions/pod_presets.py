@@ -15,9 +15,9 @@ from apiserver.catalogue.pod_specs.defaults import DEFAULTS
 from apiserver.catalogue.pod_specs.validation_options import options_of
 from apiserver.catalogue.pod_specs.volumes import VolumeOwner, validate_volumes
 from apiserver.meta.field_errors import Errors, required
+from apiserver.meta.releases.gates import gates_of
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.releases.gates import gates_of
 from apiserver.schema.validation.label_selectors import label_selector
 
 _LAST_RELEASE: Final = 19

@@ -53,10 +53,7 @@ def old_deployment_strategy(v1: BuiltinType) -> Strategy:
 
 
 def validate_rollback(document: Document) -> Errors:
-    """Checks the revision of a rollback in a Deployment of apps/v1, with Kubernetes' field name.
-
-    Kubernetes calls it so, too.
-    """
+    """Checks the revision of a rollback in a Deployment of apps/v1, with Kubernetes' field name."""
     revision = _int64(at(document, "metadata", "annotations", ROLLBACK_TO))
     return non_negative("spec.rollback.version", revision)
 

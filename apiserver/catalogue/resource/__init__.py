@@ -20,7 +20,7 @@ from apiserver.catalogue.resource import (
     resource_slices,
 )
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.emulation import EmulatedRelease
 
 # Off by default until 1.33, and locked from 1.35 on.
 _GATE: Final = "DynamicResourceAllocation"

@@ -6,8 +6,8 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.scheduling import pod_groups, priority_classes, release_37, workloads
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates
 
 _NEW_FORMS_SINCE: Final = 37
 

@@ -15,9 +15,9 @@ from apiserver.catalogue.scheduling.scheduling_policies import (
 )
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import keep_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import (
     at_most,
     exactly_one,

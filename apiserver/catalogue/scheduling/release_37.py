@@ -28,9 +28,9 @@ from apiserver.catalogue.scheduling.template_trees import (
     validate_templates_update,
 )
 from apiserver.meta.field_errors import Errors
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import immutable_fields
 
 _PACKAGE: Final = "io.k8s.api.scheduling.v1beta1"

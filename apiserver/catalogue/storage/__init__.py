@@ -11,8 +11,8 @@ from apiserver.catalogue.storage import (
     volume_attachments,
     volume_attributes_classes,
 )
-from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
-from apiserver.releases.gates import FeatureGates, gates_of
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates, gates_of
 
 
 def types(

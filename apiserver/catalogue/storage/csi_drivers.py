@@ -7,10 +7,10 @@ from typing import Final
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import immutable, one_of_if_set
 from apiserver.schema.validation.defaults import setting

@@ -18,11 +18,11 @@ from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.names import byte_length
+from apiserver.meta.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, keep_status, only_status_without_metadata
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import (
     follows,
     immutable,

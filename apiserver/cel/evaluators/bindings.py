@@ -59,8 +59,6 @@ def bound(slot: int, body: Evaluator) -> Evaluator:
 def bound_at_once(slot: int, value: Evaluator, cost: int, body: Evaluator) -> Evaluator:
     """Returns the evaluator that binds a value at once, and stores its cost in the next slot.
 
-    What that has cost is stored in the next slot.
-
     cost: the cost that was already charged for the value.
     """
 

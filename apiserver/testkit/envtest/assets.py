@@ -14,23 +14,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from apiserver.cli.argument_parser import HELP_WIDTH_MAX, UsageError
+from apiserver.cli.argument_parser import HELP_WIDTH_MAX, UsageError, path
 from apiserver.cli.flag_values import release
 from apiserver.cli.flags import build_parser
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
-from apiserver.releases.emulation import EmulatedRelease, InvalidEmulation
+from apiserver.cli.printing import print_error
+from apiserver.meta.releases.emulation import EmulatedRelease, InvalidEmulation
 from apiserver.storage.private_directories import make_directory
 
 _ABOUT: Final = """
-Creates a directory with the programs kube-apiserver and etcd, and a link to kubectl if it is installed, and
-prints its path:
+Creates a directory that contains the kube-apiserver and etcd programs, and prints its path. If kubectl is
+installed, the command adds a link to it. To use the directory in Go tests, set `KUBEBUILDER_ASSETS`:
 
   KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" go test ./...
 
-controller-runtime's envtest, and its ports to other languages, start these programs. By default etcd is a
-stand-in, which answers health checks, and the server keeps its objects in memory; --etcd names a real one.
-The command replaces the programs of an existing directory, and keeps its other files. By default it creates
-the directory in the user's cache.
+The programs in the directory are for controller-runtime's envtest and its ports to other languages. By
+default, the etcd program is a stand-in that only responds to health checks, and the server keeps its objects
+in memory. To use a real etcd, set --etcd. If the directory exists, the command replaces the programs in it
+and keeps all other files. The default directory is in the user's cache directory.
 """
 MADE, NOT_MADE = 0, 1
 STAND_IN, REAL = "stand-in", "real"
@@ -39,7 +40,7 @@ KUBE_APISERVER, HELP, ETCD, KUBECTL = "kube-apiserver", "kube-apiserver.help", "
 MARK: Final = "# Made by: apiserver envtest-assets"
 _SERVER_MODULE: Final = "apiserver.testkit.envtest.kube_apiserver"
 STAND_IN_FILE: Final = Path(__file__).with_name("etcd_stand_in.py")
-_SHOWN: Final = "the flags that a server has are shown as they were when this was made"
+_SHOWN: Final = "this text shows the flags of the version that created this file"
 
 
 class AssetsNotMade(Exception):
@@ -85,16 +86,16 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -
     """
     given = parser().parse_args(arguments)
     try:
-        directory = None if given.directory is None else Path(given.directory).absolute()
+        directory = None if given.directory is None else given.directory.absolute()
         programs = ProgramsOnPath(environment.get("PATH", os.defpath), other_than=directory)
         assets = _assets(given.etcd, _checked_release(given.emulated_version), programs)
         directory = directory or _cache(environment) / "apiserver" / "envtest-assets" / assets.digest
         make(directory, assets)
     except AssetsNotMade as error:
-        print(f"apiserver envtest-assets: {error}", file=sys.stderr)
+        print_error(f"envtest-assets: {error}")
         return NOT_MADE
     except OSError as error:
-        print(f"apiserver envtest-assets: {error.filename}: {error.strerror or error}", file=sys.stderr)
+        print_error(f"envtest-assets: {error.filename}: {error.strerror or error}")
         return NOT_MADE
     print(directory)
     return MADE
@@ -116,12 +117,12 @@ def make(directory: Path, assets: Assets) -> None:
 def _check_nothing_in_the_way(directory: Path) -> None:
     """Check that no other files are in the way."""
     if directory.exists() and not directory.is_dir():
-        raise AssetsNotMade(f"{directory} is in the way: it is not a directory")
+        raise AssetsNotMade(f"{directory} exists, but is not a directory")
     names = (KUBE_APISERVER, HELP, ETCD, KUBECTL)
     found = [directory / name for name in names if os.path.lexists(directory / name)]
     # In this order: another process may be making the folder.
     if found and not _is_ours(directory / KUBE_APISERVER):
-        raise AssetsNotMade(f"{found[0]} is in the way: it was not made by apiserver envtest-assets")
+        raise AssetsNotMade(f"{found[0]} exists, but apiserver envtest-assets did not create it")
 
 
 def _is_ours(program: Path) -> bool:
@@ -188,7 +189,7 @@ def _real_etcd(given: str, programs: ProgramsOnPath) -> Path:
     if given == REAL:
         found = programs.find(ETCD)
         if found is None:
-            raise AssetsNotMade("there is no etcd on PATH; --etcd PATH says where one is")
+            raise AssetsNotMade("etcd is not on the PATH; use --etcd PATH")
         return found
     path = Path(given).absolute()
     if not (path.is_file() and os.access(path, os.X_OK)):
@@ -203,7 +204,7 @@ def _cache(environment: Mapping[str, str]) -> Path:
             return Path(named)
         raise AssetsNotMade(f"$XDG_CACHE_HOME: {named} is not an absolute path")
     if not (home := environment.get("HOME", "")):
-        raise AssetsNotMade("$HOME is not set; name a DIR")
+        raise AssetsNotMade("$HOME is not set; pass a DIR")
     return (
         Path(home).absolute().joinpath(*(("Library", "Caches") if sys.platform == "darwin" else (".cache",)))
     )
@@ -221,12 +222,12 @@ def _checked_release(given: int | None) -> str:
 
 def parser() -> IntermixedParser:
     parser = described_parser("envtest-assets", _ABOUT)
-    parser.add_argument("directory", nargs="?", metavar="DIR", help="The directory.")
+    parser.add_argument("directory", type=path, nargs="?", metavar="DIR", help="The directory to create.")
     parser.add_argument(
         "--etcd",
         default=STAND_IN,
         metavar="|".join((STAND_IN, REAL, "PATH")),
-        help=f"The etcd to use; {REAL} is the one on PATH. (default {STAND_IN})",
+        help=f"The etcd program to use. '{REAL}' means the etcd program on the PATH. (default {STAND_IN})",
     )
     parser.add_argument(
         "--emulated-version",

@@ -30,13 +30,13 @@ HEALTH = {
 HELP = """\
 Usage: etcd [flags]
 
-A stand-in for etcd, which answers health checks and stores nothing. `apiserver envtest-assets --etcd real`
-puts a real one in its place. Flags of etcd that are not here are accepted, too.
+A stand-in for etcd, which only responds to health checks and stores nothing. To use a real etcd instead, run
+`apiserver envtest-assets --etcd real`. This program also accepts all other flags of etcd.
 
   --listen-client-urls 'http://localhost:2379'
-    URLs to answer on, separated by commas. They have to be of http.
+    A comma-separated list of the URLs to listen on. The scheme must be http.
   --data-dir ''
-    A directory, which is made if it is not there.
+    A directory, which is created if it does not exist.
   --advertise-client-urls, --listen-peer-urls, --initial-advertise-peer-urls, --initial-cluster, --wal-dir
     Have no effect.
   --unsafe-no-fsync
@@ -70,8 +70,8 @@ def parse_url(url: str) -> tuple[str, int]:
         raise NotSupported(f"--listen-client-urls: {url} is not a URL with a port")
     if scheme != "http":
         raise NotSupported(
-            f"--listen-client-urls: {url}: the stand-in for etcd speaks only http; "
-            "apiserver envtest-assets --etcd real uses a real one"
+            f"--listen-client-urls: {url}: the stand-in for etcd supports only http; "
+            "for a real etcd, run apiserver envtest-assets --etcd real"
         )
     return host.strip("[]"), int(port)
 

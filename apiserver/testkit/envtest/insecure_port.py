@@ -32,7 +32,7 @@ class NotLoopback(ValueError):
     def __init__(self, address: str) -> None:
         super().__init__(
             f"--insecure-bind-address: {address} is not a loopback address, "
-            "but all its clients are administrators"
+            "but all clients of this port are administrators"
         )
 
 

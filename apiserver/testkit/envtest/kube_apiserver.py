@@ -27,7 +27,7 @@ from apiserver.cli.command_line import parse
 from apiserver.cli.commands import KUBE_APISERVER
 from apiserver.cli.config import Config
 from apiserver.cli.subcommand import run_subcommand
-from apiserver.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.testkit.envtest.etcd_stand_in import NAME as STAND_IN
 from apiserver.testkit.envtest.insecure_port import LOOPBACK, InsecurePort, NotLoopback
 from apiserver.testkit.flags import hooks_for
@@ -100,9 +100,7 @@ def with_memory_beside_stand_in(config: Config, *, connected_within_s: float = C
     if not servers or not all(is_stand_in(each, connected_within_s) for each in servers):
         return config
     if config.serving.workers > 1:
-        raise UsageError(
-            "--workers requires a real etcd, not a stand-in: `apiserver envtest-assets --etcd real` has one"
-        )
+        raise UsageError("--workers requires a real etcd: use `apiserver envtest-assets --etcd real`")
     storage = replace(config.storage, etcd_servers=(), storage_backend=flag_values.MEMORY)
     return replace(config, storage=storage)
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from apiserver.cli.api_client import ApiClient, RequestFailed, segment
-from apiserver.cli.argument_parser import UsageError
+from apiserver.cli.argument_parser import UsageError, add_output_option
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printing import print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
@@ -18,8 +18,8 @@ from apiserver.testkit.faults.documents import EFFECTS, key_of, parse
 from apiserver.testkit.faults.effects import MOMENTS, text_of
 
 _ABOUT: Final = f"""
-Injects faults into a running server, to test its clients. The server must run with
---enable-fault-injection, and the kubeconfig's user must be a member of system:masters.
+Injects faults into a running server to test clients. The server must run with --enable-fault-injection, and
+the user in the kubeconfig must be a member of the system:masters group.
 
   apiserver faults add Answer --code 503 --resource configmaps --times 2
   apiserver faults add EndWatch --resource pods
@@ -28,27 +28,29 @@ Injects faults into a running server, to test its clients. The server must run w
   apiserver faults clear
   apiserver faults compact
 
-`add` adds a fault and prints its id. `list` prints the faults. `clear` removes the faults with the given ids,
-or all of them. `compact` compacts the history of all resources, so that watches of older revisions expire.
+`add` adds a fault and prints its ID. `list` prints all faults. `clear` removes the faults with the given IDs,
+or all faults if you do not pass an ID. `compact` removes the history of all resources, so that watches that
+start from a removed revision expire.
 
-Effects: {", ".join(EFFECTS)}.
+Possible effects: {", ".join(EFFECTS)}.
 
-The exit code is 1 if the server refuses the request or does not answer.
+The exit code is 1 if the server refuses the request or does not respond.
 """
 PATH: Final = "/debug/faults"
 DONE, FAILED = 0, 1
 # Fields of matches, and of effects, for which there are options.
 _MATCH: Final = {
-    "verb": "The verb, for example get, list or watch. Texts may contain `*` for any characters.",
+    "verb": "The verb, for example get, list or watch. In all TEXT flags in this group except "
+    "--verb, `*` matches any characters.",
     "resource": "The resource, for example pods.",
     "subresource": "The subresource, for example status.",
-    "group": "The API group.",
+    "group": "The API group, for example apps.",
     "namespace": "The namespace.",
-    "name": "The name of the object.",
-    "user": "The name of the user.",
-    "user_agent": "The header User-Agent.",
-    "nth": "Only the request with this number among those that match.",
-    "every": "Every N-th request that matches.",
+    "name": "The name of an object.",
+    "user": "The name of a user.",
+    "user_agent": "The value of the User-Agent header.",
+    "nth": "Affect only the Nth request that matches the other flags.",
+    "every": "Affect every Nth request that matches the other flags.",
 }
 _EFFECT: Final = (
     *("code", "reason", "message", "retry_after_s", "after_write"),
@@ -65,7 +67,9 @@ def run(arguments: Sequence[str]) -> int:
     if given.command != "add":
         for name in (*_MATCH, *_EFFECT, "times"):
             if getattr(given, name) not in (None, False):
-                raise UsageError(f"faults: --{name.removesuffix('_s').replace('_', '-')} is for add")
+                raise UsageError(
+                    f"faults: --{name.removesuffix('_s').replace('_', '-')} is only valid for add"
+                )
     if given.command in ("list", "compact") and given.arguments:
         raise UsageError(f"faults: {given.command} takes no arguments")
     if given.command == "clear" and "" in given.arguments:  # As of a variable that is not set.
@@ -77,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
     except RequestFailed as error:
         if error.status == HTTPStatus.NOT_FOUND and not (given.command == "clear" and given.arguments):
             raise RequestFailed(
-                f"the server has no {PATH}: it does not run with --enable-fault-injection", error.status
+                f"the server has no {PATH}: start it with --enable-fault-injection", error.status
             ) from None
         raise
     finally:
@@ -120,7 +124,7 @@ def _lines(answer: Document) -> Iterator[str]:
 
 
 def _not_understood() -> RequestFailed:
-    return RequestFailed(f"the server's answer to {PATH} cannot be understood")
+    return RequestFailed(f"the server's response to {PATH} is not valid")
 
 
 def _told(answer: Document, field: str) -> str:
@@ -133,7 +137,7 @@ def _told(answer: Document, field: str) -> str:
 def _document(given: argparse.Namespace) -> Document:
     """Returns the fault to add. Raises UsageError."""
     if len(given.arguments) != 1:
-        raise UsageError(f"faults: add needs one effect: {', '.join(EFFECTS)}")
+        raise UsageError(f"faults: add requires one effect: {', '.join(EFFECTS)}")
     document: dict[str, Any] = {
         "match": _said(given, _MATCH),
         "effect": {"type": given.arguments[0], **_said(given, _EFFECT)},
@@ -155,23 +159,24 @@ def _said(given: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
 def parser() -> IntermixedParser:
     parser = described_parser("faults", _ABOUT)
     commands = ("add", "list", "clear", "compact")
-    parser.add_argument("command", choices=commands, metavar="|".join(commands), help="What to do.")
     parser.add_argument(
-        "arguments", nargs="*", metavar="EFFECT|ID", help="The effect of `add`, or the ids of `clear`."
+        "command", choices=commands, metavar="|".join(commands), help="The action to perform."
+    )
+    parser.add_argument(
+        "arguments",
+        nargs="*",
+        default=[],
+        metavar="EFFECT|ID",
+        help="For `add`, the effect of the fault. For `clear`, the IDs of the faults to remove.",
     )
     add_server_options(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        help="The output format of `list`. (default text)",
-    )
+    add_output_option(parser, "text", "json", what="output format of `list`")
     parser.add_argument(
         "--times",
         type=int,
         metavar="N",
-        help="How many requests get the fault; by default all, until `clear`.",
+        help="The number of requests that the fault affects. By default, the fault affects all matching "
+        "requests until you clear it.",
     )
     match = parser.add_argument_group("Flags that select requests")
     for name, described in _MATCH.items():
@@ -179,29 +184,53 @@ def parser() -> IntermixedParser:
         match.add_argument(
             f"--{name.replace('_', '-')}", type=kind, metavar="N" if kind is int else "TEXT", help=described
         )
-    effect = parser.add_argument_group("Flags of effects")
-    effect.add_argument("--code", type=int, metavar="N", help="Answer: the status code, from 400 to 599.")
-    effect.add_argument("--reason", metavar="TEXT", help="Answer: the reason of the Status.")
-    effect.add_argument("--message", metavar="TEXT", help="Answer: the message of the Status.")
+    effect = parser.add_argument_group("Flags that configure effects")
+    effect.add_argument(
+        "--code",
+        type=int,
+        metavar="N",
+        help="For the Answer effect, the status code of the response, from 400 to 599.",
+    )
+    effect.add_argument(
+        "--reason", metavar="TEXT", help="For the Answer effect, the reason in the Status object."
+    )
+    effect.add_argument(
+        "--message", metavar="TEXT", help="For the Answer effect, the message in the Status object."
+    )
     effect.add_argument(
         "--retry-after",
         type=int,
         metavar="SECONDS",
         dest="retry_after_s",
-        help="Answer: the header Retry-After.",
+        help="For the Answer effect, the value of the Retry-After header.",
     )
     effect.add_argument(
-        "--after-write", action="store_true", help="Answer: carry out the request before answering."
+        "--after-write",
+        action="store_true",
+        help="For the Answer effect, carry out the request before sending the response.",
     )
-    effect.add_argument("--moment", choices=MOMENTS, help="CutConnection: when to cut the connection.")
-    effect.add_argument("--silently", action="store_true", help="EndWatch: end without 410 Expired.")
     effect.add_argument(
-        "--after-events", type=int, metavar="N", help="EndWatch: the number of events to send before the end."
+        "--moment",
+        choices=MOMENTS,
+        help="For the CutConnection effect, when the server closes the connection.",
+    )
+    effect.add_argument(
+        "--silently",
+        action="store_true",
+        help="For the EndWatch effect, end the watch without sending a 410 Expired event.",
+    )
+    effect.add_argument(
+        "--after-events",
+        type=int,
+        metavar="N",
+        help="For the EndWatch and CutConnection effects, the number of events that the server sends before "
+        "it ends the watch.",
     )
     effect.add_argument(
         "--seconds",
         type=float,
         metavar="SECONDS",
-        help="The length of a Delay, or the time for which events are held or connections are refused.",
+        help="For the Delay effect, the length of the delay. For the HoldEvents, HoldBookmarks, NotReady "
+        "and RefuseTLS effects, the duration of the fault.",
     )
     return parser

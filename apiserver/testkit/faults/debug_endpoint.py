@@ -71,11 +71,13 @@ class FaultRequests:
                 await send_document(call, self._injected(call, await _document(call)), 201)
             case "POST", "compact":
                 revision = await self._compact()
-                log.warning("fault injection: %s has compacted to revision %d", call.user.name, revision)
+                log.warning(
+                    "fault injection: %s compacted the history up to revision %d", call.user.name, revision
+                )
                 await send_document(call, {"resourceVersion": str(revision)})
             case "DELETE", "":
                 cleared = self._injector.clear_all()
-                log.warning("fault injection: %s has cleared all %d faults", call.user.name, len(cleared))
+                log.warning("fault injection: %s cleared all %d faults", call.user.name, len(cleared))
                 await send_document(call, {"faults": [fault_document(fault) for fault in cleared]})
             case "DELETE", _:
                 await send_document(call, self._cleared(call, name))
@@ -90,7 +92,8 @@ class FaultRequests:
             asked = parse(document)
             if isinstance(asked.effect, RefuseTls) and asked.effect.seconds is None and asked.times is None:
                 raise InvalidFault(
-                    "effect.seconds", "or times is required: otherwise no client could connect to clear it"
+                    "effect.seconds",
+                    "must be set if times is not set: otherwise, no client could connect to clear the fault",
                 )
             fault = self._injector.inject(asked.effect, asked.match, asked.times)
         except InvalidFault as error:
@@ -100,7 +103,7 @@ class FaultRequests:
             raise refused from None
         except TooManyFaults as error:
             raise TooManyRequests(str(error)) from None
-        log.warning("fault injection: %s has injected %s", call.user.name, fault)
+        log.warning("fault injection: %s injected %s", call.user.name, fault)
         return fault_document(fault)
 
     def _cleared(self, call: ApiCall, name: str) -> Document:
@@ -108,7 +111,7 @@ class FaultRequests:
         fault = self._injector.clear(_number(name))
         if fault is None:
             raise NoSuchFault(name)
-        log.warning("fault injection: %s has cleared %s", call.user.name, fault)
+        log.warning("fault injection: %s cleared %s", call.user.name, fault)
         return fault_document(fault)
 
 

@@ -41,7 +41,7 @@ def parse(document: Any) -> FaultRequest:
     members = _members(document, "fault")
     for name in members:
         if name not in _FIELDS:
-            raise InvalidFault(str(name), f"there is no such field; a fault has {', '.join(_FIELDS)}")
+            raise InvalidFault(str(name), f"unknown field; the fields of a fault are {', '.join(_FIELDS)}")
     said = _members(members.get("effect", {}), "effect")
     kind = said.get("type", "")
     effect = EFFECTS.get(kind) if isinstance(kind, str) else None
@@ -96,8 +96,8 @@ def _read(kind: type[Any], members: Mapping[str, Any], where: str) -> Any:
     for key, value in members.items():
         field = names.get(key)
         if field is None:
-            known = ", ".join(names) or "no fields"
-            raise InvalidFault(f"{where}.{key}", f"there is no such field; {where} has {known}")
+            known = f"the fields of {where} are {', '.join(names)}" if names else f"{where} has no fields"
+            raise InvalidFault(f"{where}.{key}", f"unknown field; {known}")
         values[field.name] = _checked(field.name, value, f"{where}.{key}")
     try:
         return kind(**values)

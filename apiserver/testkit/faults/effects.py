@@ -42,13 +42,15 @@ REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The server answers the request with a Status.
+    """The server responds to a request with a Status object that describes an error.
 
-    code: the status code, from 400 to 599.
-    reason: the reason. By default, the one that kube-apiserver gives with the code.
-    message: the message.
-    retry_after_s: the value of the header Retry-After and of `details.retryAfterSeconds`.
-    after_write: True if the server carries out the request before it answers with the Status.
+    code: the HTTP status code, from 400 to 599.
+    reason: the reason in the Status object. The default is the reason that kube-apiserver sends with the
+        given status code.
+    message: the message in the Status object.
+    retry_after_s: the number of seconds in the `Retry-After` header and in the `details.retryAfterSeconds`
+        field.
+    after_write: if True, the server carries out the request before it responds with the error.
     """
 
     code: int
@@ -71,10 +73,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The request waits before the server handles it.
+    """The server waits before it handles a request.
 
-    seconds: how long, unless the fault is cleared before.
-    Other faults of the same request happen afterwards, even if they were injected before.
+    seconds: the length of the delay, in seconds. The delay ends early if the fault is cleared.
+
+    If other faults affect the delayed request, they happen after the delay, even if they were injected
+    earlier.
     """
 
     seconds: float
@@ -85,11 +89,14 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class CutConnection:
-    """The connection ends without a response, or in the middle of one.
+    """The server closes a connection without sending a response, or in the middle of a response.
 
-    moment: `before-write` cuts it before the server carries out the request, `after-write` after that, and
-        `in-event` cuts a watch in the middle of an event.
-    after_events: how many whole events the watch sends before; of an open watch, from now on.
+    moment: when the server closes the connection. With `before-write`, the server closes the connection
+        before it carries out the request. With `after-write`, the server closes the connection after it has
+        carried out the request. With `in-event`, the server closes a watch's connection in the middle of an
+        event.
+    after_events: the number of complete events that the server sends to a watch before it closes the
+        connection. For a watch that is already open, the count starts when the fault is injected.
     """
 
     moment: Literal["before-write", "after-write", "in-event"] = "before-write"
@@ -105,10 +112,11 @@ class CutConnection:
 
 @dataclass(frozen=True, slots=True)
 class EndWatch:
-    """The watch ends with the error 410 Expired.
+    """The server ends a watch with a 410 Expired error.
 
-    silently: True ends it without an error, as when its timeout has passed.
-    after_events: how many events the watch sends before; of an open watch, from now on.
+    silently: if True, the watch ends without an error, just as it does when it times out.
+    after_events: the number of events that the server sends to the watch before the watch ends. For a watch
+        that is already open, the count starts when the fault is injected.
     """
 
     silently: bool = False
@@ -130,35 +138,38 @@ class _Lasting:
 
 @dataclass(frozen=True, slots=True)
 class HoldEvents(_Lasting):
-    """The watch sends neither events nor bookmarks for a while. They follow later.
+    """The server delays all of a watch's events and bookmarks.
 
-    seconds: how long. By default, until the fault is cleared.
+    seconds: the duration of the fault, in seconds. By default, the fault lasts until it is cleared.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class HoldBookmarks(_Lasting):
-    """The watch sends no bookmarks for a while.
+    """The server sends no bookmarks to a watch while the fault lasts.
 
-    seconds: how long. By default, until the fault is cleared.
-    If the bookmark at the end of the initial events is held, later events wait for it.
+    seconds: the duration of the fault, in seconds. By default, the fault lasts until it is cleared.
+
+    If the fault delays the bookmark at the end of a watch's initial events, the server sends later events
+    only after this bookmark.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireToken:
-    """The server rejects bearer tokens with 401.
+    """The server rejects bearer tokens with status code 401.
 
-    The argument `times` of the fault counts tokens: with `times=1`, the first token is rejected for good, and
-    a new one is accepted.
+    For an `ExpireToken` fault, the `times` argument of `Faults.inject()` is the maximum number of rejected
+    tokens. With `times=1`, the server permanently rejects the first token that it receives, and accepts all
+    other tokens.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class NotReady(_Lasting):
-    """The endpoint `/readyz` fails.
+    """The `/readyz` endpoint returns an error.
 
-    seconds: how long. By default, until the fault is cleared.
+    seconds: the duration of the fault, in seconds. By default, the fault lasts until it is cleared.
     """
 
 
@@ -166,7 +177,8 @@ class NotReady(_Lasting):
 class RefuseTls(_Lasting):
     """The server refuses TLS handshakes. Existing connections stay open.
 
-    seconds: how long. By default, until the fault has happened `times` times or is cleared.
+    seconds: the duration of the fault, in seconds. By default, the fault lasts until it is cleared or has
+        happened as many times as the `times` argument of `Faults.inject()` allows.
     """
 
 

@@ -9,10 +9,10 @@ FAULTS_MAX: Final = 1_000
 
 
 class InvalidFault(ValueError):
-    """An effect, a match or a fault has an invalid value.
+    """A fault, its effect or its match contains an invalid value.
 
-    field: the field, for example `match.verb`.
-    why: what is wrong with it.
+    field: the name of the invalid field, for example `match.verb`.
+    why: the reason that the value is invalid.
     """
 
     def __init__(self, field: str, why: str) -> None:
@@ -21,7 +21,7 @@ class InvalidFault(ValueError):
 
 
 class TooManyFaults(Exception):
-    """The server has 1,000 faults already."""
+    """The server already has 1,000 faults, which is the maximum number."""
 
     def __init__(self) -> None:
         super().__init__(f"there are {FAULTS_MAX} faults already: clear some of them")

@@ -80,10 +80,7 @@ class Fault:
         return self.match.includes_number(self._seen)
 
     def hit(self) -> bool:
-        """Count that the fault happens; returns False if it may not happen any more.
-
-        Returns False if it may not any more.
-        """
+        """Count that the fault happens; returns False if it may not happen any more."""
         if not self.is_active:
             return False
         self.hits += 1
@@ -125,7 +122,6 @@ class Fault:
 
 class FaultInjector:
     """Keeps the faults of one server, in the thread of the server's event loop.
-
 
     clock: seconds from any origin, which never go back.
     of_requests, of_watches: the faults of these, in the order of their injection.

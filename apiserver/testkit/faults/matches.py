@@ -44,23 +44,29 @@ class RequestAttributes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Selects requests. A request matches if it meets all given conditions.
+    """Selects the requests that a fault affects. A fault affects a request only if the request meets all
+    conditions.
 
-    verb: the verb, as in RBAC: `get`, `list`, `watch`, `create` and so on.
-    resource: the resource as in URLs, for example `configmaps`.
-    subresource: the subresource, for example `status`, or `*` for the resource and all subresources. By
-        default, if `resource` is given, only the resource itself matches.
-    group: the API group of the resource; empty for the core group.
-    namespace, name: the namespace and the name in the path, or in a field selector. A request that creates an
-        object has no name.
-    user: the user name, after impersonation.
-    user_agent: the header User-Agent. By default, all requests match except those of `ApiServer` itself.
-    nth: selects one of the matching requests, counted from 1.
-    every: selects every third of the matching requests if it is 3, and so on.
+    verb: the verb of the request, as in RBAC rules, for example `get`, `list`, `watch` or `create`.
+    resource: the resource as it appears in URLs, for example `configmaps`.
+    subresource: the subresource, for example `status`, or `*` for the resource and all subresources. If you
+        set only `resource`, requests for subresources do not match.
+    group: the API group of the resource. Use an empty string for the core group.
+    namespace: the namespace in the URL path.
+    name: the object name in the URL path, or the name that the field selector of a list or watch requires. A
+        POST request that creates an object has no object name in its URL path.
+    user: the name of the user, or of the impersonated user if the request uses impersonation.
+    user_agent: the value of the `User-Agent` header. By default, all requests match except those that the
+        `ApiServer` methods send.
+    nth: selects only the matching request with this number. For example, 1 selects the first matching
+        request.
+    every: selects matching requests at regular intervals. For example, 3 selects every third matching
+        request.
 
-    `*` matches any characters in each of these except `verb`. A condition that is not given matches all.
+    In all text conditions except `verb`, `*` matches any sequence of characters. Unless stated otherwise, a
+    condition that is not set matches all requests.
 
-    Raises InvalidFault.
+    Raises InvalidFault if a condition is invalid.
     """
 
     verb: str = ""

@@ -115,7 +115,7 @@ def _command(value: object) -> Command:
     fields: dict[str, Any] = {}
     for name, content in value.items():
         if name not in _FIELDS:
-            raise InvalidStage((f"{name!s:.100}",), f"unknown field; known are {', '.join(_FIELDS)}")
+            raise InvalidStage((f"{name!s:.100}",), f"unknown field; known fields are {', '.join(_FIELDS)}")
         target, read = _FIELDS[name]
         try:
             if target in fields:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation
@@ -162,6 +162,7 @@ class Component:
             user=self._user,
             admission=self._admission(target, Operation.CREATE, WriteOptions()),
             manage_fields=cluster.field_managers.updater(resource, "", self._manager),
+            offload=self._offload,
             guard=guard,
         )
         return (await cluster.registry.create(request, ProposedObject(document))).found.document()
@@ -189,10 +190,10 @@ class Component:
             name=target.name,
             update=target.rules,
             user=self._user,
+            offload=self._offload,
         )
         if target.rules is None:
-            request = replace(
-                request,
+            request = request._replace(
                 update=resource.subresources[subresource].update if subresource else None,
                 admission=self._admission(target, Operation.UPDATE, WriteOptions()),
                 manage_fields=cluster.field_managers.updater(resource, subresource, self._manager),

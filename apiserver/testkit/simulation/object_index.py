@@ -19,7 +19,6 @@ from apiserver.testkit.simulation.resources import Key
 class ObjectIndex:
     """The objects of one resource as an informer knows them; its documents must not be changed.
 
-
     Documents are without managedFields.
     on_change: called for each new, changed or deleted object, with the old and the new object. If another
         object has taken its name, there are two calls.

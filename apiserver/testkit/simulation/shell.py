@@ -201,7 +201,6 @@ class _Shell:
     def _expanded(self, words: Sequence[Word], status: int) -> list[str]:
         """Returns words with variables expanded; unquoted values are split at blanks.
 
-
         Raises NotUnderstood if they are too long.
         """
         expanded: list[str] = []

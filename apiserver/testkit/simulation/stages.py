@@ -283,7 +283,7 @@ def _place(root: yaml.Node | None, path: FieldPath) -> FilePosition | None:
 
 def _stages(document: object) -> tuple[Stage, ...]:
     if not isinstance(document, dict) or set(document) != {"stages"}:
-        raise InvalidStage((), "must be a mapping with the one key stages")
+        raise InvalidStage((), "must be a mapping with the single key stages")
     listed = document["stages"]
     if not isinstance(listed, list):
         raise InvalidStage(("stages",), "must be a list")
@@ -301,7 +301,9 @@ def _check_reached(stages: Sequence[Stage]) -> None:
             if not is_used_up and other.match.covers(stage.match):
                 unsaid.difference_update(other.said)
                 if not unsaid:
-                    problem = f"it is never reached: stages[{earlier}] selects the same ones before"
+                    problem = (
+                        f"this stage is never reached: stages[{earlier}] selects the same containers first"
+                    )
                     raise InvalidStage(("stages", number), problem)
 
 
@@ -329,7 +331,7 @@ def _annotated(texts: Mapping[str, str], containers: frozenset[str], suffix: str
         first, *rest = name.split("-")
         found = "".join([first, *(each.capitalize() for each in rest)])
         if found not in _FIELDS:
-            raise InvalidStage(path, f"unknown; known are {', '.join(_ANNOTATIONS)}")
+            raise InvalidStage(path, f"unknown name; known names are {', '.join(_ANNOTATIONS)}")
         values.update([_value(found, _read_annotation(found, text, path), path)])
     stage = _stage_of(values, StageSelector(containers=containers))
     contradiction = _contradiction(stage, values)
@@ -381,7 +383,7 @@ def _stage(found: object, path: FieldPath) -> Stage:
             values.update([_value(name, value, (*path, name))])
         else:
             known = ", ".join(("match", *_FIELDS))
-            raise InvalidStage((*path, f"{name!s:.100}"), f"unknown field; known are {known}")
+            raise InvalidStage((*path, f"{name!s:.100}"), f"unknown field; known fields are {known}")
     stage = _stage_of(values, match)
     contradiction = _contradiction(stage, values)
     if contradiction is not None:
@@ -414,13 +416,13 @@ def _contradiction(stage: Stage, given: Container[str]) -> tuple[str, str] | Non
     phase = stage.phase
     for name, (target, _) in _FIELDS.items():
         if target in _LACKING.get(phase, ()) and target in given:
-            return name, f"a run that stays {phase} has none"
+            return name, f"must not be set when the phase is {phase}"
     if stage.exit_code and phase == "Succeeded":
-        return "exitCode", f"must be 0 where the phase is Succeeded, not {stage.exit_code}"
+        return "exitCode", f"must be 0 when the phase is Succeeded, not {stage.exit_code}"
     if stage.exit_code == 0 and phase == "Failed":
-        return "exitCode", "must not be 0 where the phase is Failed"
+        return "exitCode", "must not be 0 when the phase is Failed"
     if not stage.ready and "ready_delay_s" in given:
-        return "readyDelay", "a pod that is never ready has none"
+        return "readyDelay", "must not be set when ready is false"
     if "log_interval_s" in given and not stage.has_log:
         return "logInterval", "requires log or logStderr"
     if stage.ends and stage.times is None and not (stage.restart_delay_s or stage.duration_s):
@@ -433,12 +435,14 @@ def _selection(found: object, path: FieldPath) -> StageSelector:
         raise InvalidStage(path, "must be a mapping")
     for name in found:
         if name not in _SELECTED:
-            raise InvalidStage((*path, f"{name!s:.100}"), f"unknown field; known are {', '.join(_SELECTED)}")
+            raise InvalidStage(
+                (*path, f"{name!s:.100}"), f"unknown field; known fields are {', '.join(_SELECTED)}"
+            )
     labels = found.get("labels") or {}
     if not isinstance(labels, dict) or not all(
         isinstance(each, str) for pair in labels.items() for each in pair
     ):
-        raise InvalidStage((*path, "labels"), "must be a mapping of texts to texts")
+        raise InvalidStage((*path, "labels"), "must be a mapping of strings to strings")
     texts = {name: _texts(found.get(name) or [], (*path, name)) for name in _SELECTED if name != "labels"}
     return StageSelector(labels=labels, **texts)
 
@@ -448,7 +452,7 @@ _SELECTED: Final = ("namespaces", "labels", "owners", "containers")
 
 def _texts(found: object, path: FieldPath) -> frozenset[str]:
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise InvalidStage(path, "must be a list of texts")
+        raise InvalidStage(path, "must be a list of strings")
     return frozenset(found)
 
 

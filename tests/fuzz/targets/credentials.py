@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from apiserver.auth.authn.bearer_tokens import BearerTokens
 from apiserver.auth.authn.chain import NO_CERTIFICATE, Anonymous, AuthenticationChain, Credentials, Identity
 from apiserver.auth.authn.client_cert import user_of
-from apiserver.auth.authn.impersonation import impersonated, is_impersonating, wanted_user
+from apiserver.auth.authn.impersonation import impersonated, wanted_user
 from apiserver.auth.authn.service_account import (
     AcceptedTokens,
     Claims,
@@ -31,6 +31,7 @@ from apiserver.auth.authn.service_account import (
 from apiserver.auth.authn.token_file import TokenFileAuthenticator, is_token_misplaced
 from apiserver.auth.authn.websocket_protocols import TOKEN_PREFIX, read_protocols
 from apiserver.catalogue.certificates import certificate_signing_requests as signing
+from apiserver.endpoints.impersonation import is_impersonating
 from apiserver.golang.pem import NoCertificate, bundle_certificates
 from apiserver.meta.errors import BadRequest, Unauthorized
 from apiserver.meta.vocabulary import Document, UserInfo

@@ -6,7 +6,9 @@ import asyncio
 import struct
 from typing import Final
 
-from apiserver.storage.etcd.http2_connection import Connection, StreamCall, UnaryCall, request_block
+from apiserver.storage.etcd.http2_calls import StreamCall, UnaryCall
+from apiserver.storage.etcd.http2_connection import Connection
+from apiserver.storage.etcd.http2_frames import frame, request_block
 from apiserver.storage.etcd.rpc import RpcError
 from tests.fuzz.target import fuzzer
 
@@ -19,6 +21,9 @@ class _Nowhere(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None: ...
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def is_closing(self) -> bool:
         return False
 
@@ -28,22 +33,18 @@ class _Nowhere(asyncio.Transport):
         self.is_aborted = True
 
 
-def _frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + struct.pack(">L", stream_id) + payload
-
-
-_SETTINGS: Final = _frame(4, 0, 0)
+_SETTINGS: Final = frame(4, 0, 0, b"")
 _STARTED: Final = b"\x20\x88"  # a table of no size, :status: 200
 _ENDED: Final = b"\x00\x0bgrpc-status\x010"
 
 
 @fuzzer(
-    _frame(4, 0, 0, struct.pack(">HLHLHL", 3, 100, 4, 1 << 20, 5, 1 << 14)),
-    _frame(1, 4, 1, _STARTED) + _frame(0, 0, 1, b"\0\0\0\0\2ok") + _frame(1, 5, 1, _ENDED),
-    _frame(1, 0, 1, _STARTED[:1]) + _frame(9, 4, 1, _STARTED[1:]) + _frame(0, 8, 3, b"\1\0\0\0\0\0\0"),
-    _frame(6, 0, 0, bytes(8)) + _frame(8, 0, 0, b"\0\0\xff\xff") + _frame(3, 0, 3, b"\0\0\0\7"),
-    _frame(7, 0, 0, struct.pack(">LL", 1, 2) + b"too_many_pings"),
-    _frame(1, 5, 3, b"\x20\x48\x82\x64\x02" + _ENDED),
+    frame(4, 0, 0, struct.pack(">HLHLHL", 3, 100, 4, 1 << 20, 5, 1 << 14)),
+    frame(1, 4, 1, _STARTED) + frame(0, 0, 1, b"\0\0\0\0\2ok") + frame(1, 5, 1, _ENDED),
+    frame(1, 0, 1, _STARTED[:1]) + frame(9, 4, 1, _STARTED[1:]) + frame(0, 8, 3, b"\1\0\0\0\0\0\0"),
+    frame(6, 0, 0, bytes(8)) + frame(8, 0, 0, b"\0\0\xff\xff") + frame(3, 0, 3, b"\0\0\0\7"),
+    frame(7, 0, 0, struct.pack(">LL", 1, 2) + b"too_many_pings"),
+    frame(1, 5, 3, b"\x20\x48\x82\x64\x02" + _ENDED),
     words=b"\x20\x88 grpc-status \x00\x0bgrpc-status\x010 \x01\x04 \x01\x05 \x09\x04 \x00\x01",
 )
 def frames(data: bytes) -> None:
@@ -68,7 +69,7 @@ async def _receive(parts: list[bytes]) -> tuple[str, str, bool]:
     answer: asyncio.Future[bytes] = loop.create_future()
     unary, stream = UnaryCall(connection, answer, loop.time() + 60), StreamCall(connection, None)
     for call in (unary, stream):
-        connection.open(call, _BLOCK)
+        await connection.open(call, _BLOCK, loop.time() + 60)
     connection.send(unary, b"request", is_last=True)
     for part in parts:
         connection.data_received(part)

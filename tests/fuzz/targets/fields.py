@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.patch.apply import field_set, managed_fields
-from apiserver.patch.apply.field_set import InvalidFieldSet, difference, intersection, union
-from apiserver.patch.apply.managed_fields import APPLY, UPDATE, FieldManager
-from apiserver.patch.apply.typed_value import DocumentTooDeep, SchemaMismatch
-from apiserver.patch.apply.updater import FieldConflicts, TypeVersion, Updater
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.patch.apply import field_set, managed_fields
+from apiserver.registry.patch.apply.field_set import InvalidFieldSet, difference, intersection, union
+from apiserver.registry.patch.apply.managed_fields import APPLY, UPDATE, FieldManager
+from apiserver.registry.patch.apply.typed_value import DocumentTooDeep, SchemaMismatch
+from apiserver.registry.patch.apply.updater import FieldConflicts, TypeVersion, Updater
 from apiserver.registry.served_resource import ServedTable
-from apiserver.releases.deviations import Deviations
 from apiserver.schema.compile import TypeMismatch
 from tests.fuzz.target import fuzzer
 from tests.support.in_process import TABLE, resource

@@ -9,7 +9,7 @@ import orjson
 from apiserver.endpoints.handlers.patch_bodies import apply_patch, parse_patch
 from apiserver.meta.errors import ApiError
 from apiserver.meta.vocabulary import Document
-from apiserver.patch import merge_patch as merge_format
+from apiserver.registry.patch import merge_patch as merge_format
 from apiserver.schema.compile import TypeMismatch
 from apiserver.wire.media_types import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.fuzz.target import fuzzer, require_client_error

@@ -6,7 +6,8 @@ from typing import Final
 
 import orjson
 
-from apiserver.admission.webhooks.admission_reviews import InvalidAnswer, ReviewResponse, operations, read
+from apiserver.admission.responses import InvalidAnswer
+from apiserver.admission.webhooks.admission_reviews import ReviewResponse, operations, read
 from apiserver.webhooks.http_answers import AnswerReader, AnswerTooLong, MalformedHttpAnswer
 from apiserver.wire import json_text
 from tests.fuzz.target import fuzzer

@@ -221,7 +221,7 @@ async def _converted(stage: Stage) -> None:
 
 
 @attack("6 interpreter's lock", prepare=_converted)
-async def large_answers_of_webhooks(attacker: Attacker) -> None:
+async def large_responses_of_webhooks(attacker: Attacker) -> None:
     """Four clients ask for an object that a webhook converts, which answers with 15 MB."""
     path = f"{objects('converted', 'v2')}/a"
     await attacker.forever(attacker.times(4), DEFINER, lambda session: session.ask("GET", path))

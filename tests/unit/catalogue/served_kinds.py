@@ -14,11 +14,11 @@ from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.meta.brand import Brand
 from apiserver.meta.field_errors import FieldError, invalid
+from apiserver.meta.releases.emulation import DEFAULT_MINOR, EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.strategy import Strategy
-from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 
 UID: Final = "6e1f3f0c-0b8f-4b0e-9b62-0c86a36f8a31"

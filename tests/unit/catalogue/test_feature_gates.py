@@ -9,8 +9,8 @@ import pytest
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.meta.brand import Brand
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 
 ALL: Final = RuntimeConfig({"api/all": True})

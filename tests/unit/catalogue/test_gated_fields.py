@@ -28,11 +28,11 @@ from apiserver.catalogue.gated_fields import (
     rules_of,
     without_disabled_fields,
 )
+from apiserver.meta.releases.emulation import DEFAULT_MINOR, NEWEST_MINOR
+from apiserver.meta.releases.gates import FeatureGates, gates_of, known_gates
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS
-from apiserver.releases.emulation import DEFAULT_MINOR, NEWEST_MINOR
-from apiserver.releases.gates import FeatureGates, gates_of, known_gates
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema, ValueKind
 

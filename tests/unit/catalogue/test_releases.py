@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
-from apiserver.releases.lifecycles import known_lifecycles
+from apiserver.meta.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
+from apiserver.meta.releases.lifecycles import known_lifecycles
 from tests import corpus
 from tests.unit.catalogue.removed_versions.old_kinds import table
 from tests.unit.catalogue.served_kinds import UID

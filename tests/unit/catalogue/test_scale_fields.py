@@ -15,10 +15,10 @@ from apiserver.endpoints.handlers.subresources.scale import ScaledType
 from apiserver.endpoints.handlers.virtual_kinds import virtual_kinds
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Invalid
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE
 from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.served_resource import ScaleFields, ServedResource
 from apiserver.registry.subresources import SCALE, text_at
-from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema, ValueKind
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 
 from apiserver.meta.vocabulary import Document
-from apiserver.patch.apply.endpoint_fields import EndpointFields
-from apiserver.patch.apply.field_set import FieldSet
+from apiserver.registry.patch.apply.endpoint_fields import EndpointFields
+from apiserver.registry.patch.apply.field_set import FieldSet
 from apiserver.registry.strategy import UpdateStrategy
 from tests.unit.catalogue.served_kinds import table
 

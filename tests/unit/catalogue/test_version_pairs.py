@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from apiserver.meta.errors import Invalid
+from apiserver.meta.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
+from apiserver.meta.releases.lifecycles import Lifecycle, known_lifecycles, lifecycle_of
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource
-from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
-from apiserver.releases.lifecycles import Lifecycle, known_lifecycles, lifecycle_of
 from tests.support.schema_values import Amendment, SchemaValues
 from tests.unit.catalogue.removed_versions.old_kinds import catalogue
 

@@ -13,7 +13,7 @@ from apiserver.catalogue.core.pods import status as status_rules
 from apiserver.catalogue.core.pods.rules import PodRules, pod_rules
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
 from apiserver.meta.field_errors import FieldError
-from apiserver.releases.gates import gates_of
+from apiserver.meta.releases.gates import gates_of
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import CompiledSchema, SchemaCompiler
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -21,7 +19,7 @@ from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, TakesL
 from apiserver.meta.errors import TooManyRequests
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.interface import Stored
-from tests.support.offloaded import done_by
+from tests.support.offloaded import done_by, occupied
 
 SIZE_NAMES = ("small", "large", "huge")
 SIZES = {
@@ -106,25 +104,6 @@ async def test_large_work_is_never_bounded(offload: Offload) -> None:
 
 
 # ---- who waits for whom
-
-
-@asynccontextmanager
-async def occupied(offload: Offload, size: SizeClass) -> AsyncIterator[threading.Event]:
-    """Keeps a lane busy until the event is set, at the latest at the end."""
-    release, began = threading.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def work() -> None:
-        loop.call_soon_threadsafe(began.set)
-        release.wait()
-
-    running = asyncio.ensure_future(offload.run(size, work))
-    await began.wait()
-    try:
-        yield release
-    finally:
-        release.set()
-        await running
 
 
 async def test_large_work_does_not_wait_for_huge_work(offload: Offload) -> None:

@@ -21,6 +21,7 @@ from apiserver.storage.errors import (
     OutcomeUnknown,
     RevisionCompacted,
     RevisionMismatch,
+    RevisionOutOfReach,
     RevisionTooLarge,
     StorageError,
     StorageFull,
@@ -326,6 +327,13 @@ STORAGE: Final[dict[str, tuple[StorageError, int, str, str, int | None]]] = {
     "cut off": (OutcomeUnknown("cut"), 504, "Timeout", "the outcome of the write is unknown", None),
     "no key": (EncryptionFailed("/k", "no key"), 500, "InternalError", "error occurred: no key", None),
     "no lease": (LeaseNotFound(1), 500, "InternalError", "Internal error occurred: ", None),
+    "an etcd too far behind": (
+        RevisionOutOfReach(minimum=9, current=7),
+        500,
+        "InternalError",
+        "Internal error occurred: ",
+        None,
+    ),
     "no files": (DataDirectoryError("in use"), 500, "InternalError", "Internal error occurred: ", None),
 }
 

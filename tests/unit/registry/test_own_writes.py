@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import BYTES_MAX, VALUES_MAX, OwnWrites
 from apiserver.registry.stored_object import DamagedObject, StoredObject
+from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.storage.interface import Stored
 
 KEY = "/registry/configmaps/ns/a"
@@ -46,7 +46,7 @@ def test_what_never_comes_back_is_bounded(value: bytes, count_max: int) -> None:
 
 def test_what_a_server_wrote_is_decoded_as_what_others_wrote() -> None:
     writes = OwnWrites()
-    decode = ObjectDecoder(writes)
+    decode = StoredVersionDecoder(writes)
     of_others = decode(Stored(KEY, VALUE, 1, 7))
     writes.add(KEY, VALUE)
     own = decode(Stored(KEY, VALUE, 1, 7))
@@ -58,4 +58,4 @@ def test_what_a_server_wrote_is_decoded_as_what_others_wrote() -> None:
 def test_what_was_damaged_on_its_way_is_noticed() -> None:
     writes = OwnWrites()
     writes.add(KEY, VALUE)
-    assert isinstance(ObjectDecoder(writes)(Stored(KEY, CUT_OFF, 1, 7)), DamagedObject)
+    assert isinstance(StoredVersionDecoder(writes)(Stored(KEY, CUT_OFF, 1, 7)), DamagedObject)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
-from apiserver.patch.apply.field_set import has_itself
+from apiserver.registry.patch.apply.field_set import has_itself
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
@@ -141,8 +140,7 @@ async def _check(steps: Any) -> None:
         async with server(store) as registry:
             for manager, sent, mutation in steps:
                 proposed = ProposedObject(document_of(sent))
-                request = replace(
-                    REQUEST,
+                request = REQUEST._replace(
                     admission=Admission(mutation),
                     manage_fields=FIELD_MANAGERS.updater(CONFIG_MAPS, "", manager),
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.controllers.garbage_collector.object_owners import may_have_owners
+from apiserver.endpoints.representation.json_forms import without_managed_fields
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.registry.field_getters import field_texts
-from apiserver.registry.object_decoder import DAMAGED_LOGGED_MAX, ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import (
     FIRST_LOOK_BYTES,
@@ -24,6 +26,7 @@ from apiserver.registry.stored_object import (
     encode,
     head_of,
 )
+from apiserver.registry.stored_version_decoder import DAMAGED_LOGGED_MAX, StoredVersionDecoder
 from apiserver.storage.interface import Stored
 
 HEAD: Final = head_of("v1", "ConfigMap")
@@ -119,7 +122,7 @@ def test_a_document_is_made_anew_for_each_who_asks() -> None:
 
 
 def test_objects_that_one_decoder_decodes_share_the_head_of_their_type() -> None:
-    decode = ObjectDecoder(OwnWrites())
+    decode = StoredVersionDecoder(OwnWrites())
     a, b = (decode(Stored(name, of(metadata={"name": name}).json, 1, 1)) for name in "ab")
     assert a.head == b.head
     assert a.head is b.head
@@ -311,6 +314,10 @@ DAMAGED: Final = {
     "an object in a list": b'[{"metadata":{}}]',
     "only a part that has metadata": b'{"spec":{"metadata":{}}}',
     "a part's metadata first": b'{"spec":{"metadata":{}},"metadata":{"name":"a"}}',
+    "another order, nested too deeply": (
+        b'{"apiVersion":"v1","data":%b%b,"kind":"ConfigMap","metadata":{"name":"a"}}'
+        % (b"[" * 900, b"]" * 900)
+    ),
 }
 
 
@@ -330,6 +337,92 @@ def test_damaged_values_are_never_sent(value: bytes) -> None:
         )
 
 
+# The same object as other programs write it.
+OTHER_FORMS: Final = {
+    "sorted fields, as kube-apiserver has them": (
+        b'{"apiVersion":"v1","data":{"k":{}},"kind":"ConfigMap","metadata":{"name":"a"}}\n'
+    ),
+    "metadata first": b'{"metadata":{"name":"a"},"data":{"k":{}},"kind":"ConfigMap","apiVersion":"v1"}',
+    "spaces": b'{ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": {}} }',
+    "a line break at the end, as kube-apiserver has it": (
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":{}}}\n'
+    ),
+    "a resourceVersion": (
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"3"},"data":{"k":{}}}'
+    ),
+    "spaces in the metadata": (
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name": "a"},"data":{"k":{}}}'
+    ),
+    "a space before the metadata's first field": (
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{ "name":"a"},"data":{"k":{}}}'
+    ),
+    "lines": (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},\n"data":{"k":{}}}'),
+    "a part's metadata first": (
+        b'{"apiVersion":"v1","data":{"k":{}},"kind":"ConfigMap","metadata":{"name":"a"},"x":{"metadata":{}}}'
+    ),
+}
+
+
+@pytest.mark.parametrize("is_huge", [False, True])
+@pytest.mark.parametrize("value", OTHER_FORMS.values(), ids=OTHER_FORMS)
+def test_values_that_other_programs_have_written_are_read(value: bytes, is_huge: bool) -> None:
+    data = {"k": {}, **({"filler": "x" * HUGE_BYTES} if is_huge else {})}
+    value = re.sub(rb'\{"k": ?\{\}\}', orjson.dumps(data), value)
+    found = stored(value)
+    document = found.document()
+    assert list(document)[:3] == ["apiVersion", "kind", "metadata"]
+    assert document["data"] == data
+    assert document["metadata"] == {"name": "a", "resourceVersion": "42"}
+    assert orjson.loads(found.json) == document
+    assert b"\n" not in found.json, "an event of a watch is one line"
+
+
+@pytest.mark.parametrize("labels", [b'{"a":"b"}', b'{ "a" : "b" }'], ids=["compact", "with spaces"])
+def test_labels_that_other_programs_have_written_are_found(labels: bytes) -> None:
+    value = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels": %b}}' % labels
+    assert stored(value).labels() == {"a": "b"}
+
+
+@pytest.mark.parametrize("is_huge", [False, True])
+@pytest.mark.parametrize("depth", [1, 300])
+def test_what_is_looked_for_in_the_text_of_metadata_is_found(depth: int, is_huge: bool) -> None:
+    """Else the garbage collector, and clients without managedFields, would overlook it."""
+    filler = b"x" * (HUGE_BYTES if is_huge else 1)
+    owners = b'[{"apiVersion":"v1","kind":"ConfigMap","name":"o","uid":"1"}]'
+    fields = b'[{"fieldsV1":%b}]' % (b'{"f:a":' * depth + b"{}" + b"}" * depth)
+    for space in (b"", b" "):
+        metadata = b'{"name":"a","ownerReferences":%b%b,"managedFields":%b%b}' % (
+            space,
+            owners,
+            space,
+            fields,
+        )
+        value = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":%b,"data":{"k":"%b"}}' % (metadata, filler)
+        found = stored(value)
+        if space and depth > 254:
+            assert isinstance(found, DamagedObject)
+            continue
+        assert may_have_owners(found)
+        assert b"managedFields" not in without_managed_fields(found).tail
+
+
+@pytest.mark.parametrize("is_huge", [False, True])
+@pytest.mark.parametrize("levels", [250, 254, 300, 900, 2_000])
+def test_metadata_of_any_depth_is_read_or_damaged(levels: int, is_huge: bool) -> None:
+    """orjson decodes more levels than it encodes; an error would end the watch cache, and so the server."""
+    deep = b'{"f:a":' * levels + b"{}" + b"}" * levels
+    for first in (b"", b'"resourceVersion":"3",'):
+        metadata = b'{%b"name":"a","managedFields":[{"fieldsV1":%b}]}' % (first, deep)
+        filler = b"x" * (HUGE_BYTES if is_huge else 1)
+        value = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":%b,"data":{"k":"%b"}}' % (metadata, filler)
+        found = stored(value)
+        is_read = levels < 254 or (levels < 1_000 and not first)
+        assert isinstance(found, DamagedObject) != is_read
+        if is_read:
+            assert found.metadata().count(b'"resourceVersion"') == 1
+            assert b'"resourceVersion":"42"' in found.metadata()
+
+
 @given(cut=st.integers(0, 10**6))
 def test_a_value_that_is_cut_off_anywhere_is_damaged(cut: int) -> None:
     value = encode({"metadata": {"name": "a", "labels": {"a": "}"}}, "data": {"k": "{}"}}, HEAD)
@@ -338,7 +431,7 @@ def test_a_value_that_is_cut_off_anywhere_is_damaged(cut: int) -> None:
 
 
 def test_damaged_values_are_logged_with_their_keys(caplog: pytest.LogCaptureFixture) -> None:
-    ObjectDecoder(OwnWrites())(Stored("/registry/configmaps/ns/a", b"{", 1, 7))
+    StoredVersionDecoder(OwnWrites())(Stored("/registry/configmaps/ns/a", b"{", 1, 7))
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert record.getMessage().startswith("the value of /registry/configmaps/ns/a at revision 7 is damaged: ")
@@ -358,7 +451,7 @@ UNREADABLE: Final = {
 def test_which_values_count_as_undecodable(value: bytes, counts: bool) -> None:
     """Source: k8s.io/apiserver, pkg/storage/etcd3/store.go: not what could not be transformed."""
     keys: list[str] = []
-    decode = ObjectDecoder(OwnWrites(), count_error=keys.append)
+    decode = StoredVersionDecoder(OwnWrites(), count_error=keys.append)
     for _ in range(2):
         decode(Stored("/registry/core/configmaps/ns/a", value, 1, 7))
     assert keys == ["/registry/core/configmaps/ns/a"] * 2 * counts
@@ -392,7 +485,7 @@ def test_what_is_stored_comes_back(metadata: dict[str, Any], rest: dict[str, Any
 
 def test_many_damaged_values_are_not_all_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A key that is lost damages any number at once."""
-    decode = ObjectDecoder(OwnWrites())
+    decode = StoredVersionDecoder(OwnWrites())
     for number in range(2 * DAMAGED_LOGGED_MAX + 1):
         decode(Stored(f"/registry/core/secrets/ns/{number}", b"k8s:enc:aesgcm:v1:lost:", 1, 1))
     assert len(caplog.records) == DAMAGED_LOGGED_MAX + 1

@@ -18,7 +18,7 @@ from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry import version_codec
-from apiserver.registry.builtin_codec import BuiltinCodec, HubVersion
+from apiserver.registry.builtin_version_codec import BuiltinCodec, HubVersion
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.registry.version_codec import IdentityCodec
@@ -92,6 +92,7 @@ def test_the_hub_is_the_clients_version_unless_it_is_converted(resource: ServedR
 
 def test_most_resources_are_stored_as_clients_see_them() -> None:
     assert all(isinstance(each.codec, IdentityCodec) is not each.codec.converts_hub for each in STORED)
+    assert all(isinstance(each.codec, IdentityCodec) is each.codec.is_identity for each in STORED)
     assert {each.api_version for each in STORED if each.codec.converts_hub} >= {
         "autoscaling/v1",
         "events.k8s.io/v1",

@@ -25,6 +25,7 @@ from apiserver.meta.field_errors import FieldError, forbidden
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.version_codec import IdentityCodec
@@ -81,7 +82,7 @@ class Plugins:
 
 async def test_a_create_goes_through_all_stages_and_tells_their_warnings_in_order(registry: Registry) -> None:
     plugins = Plugins()
-    request = replace(REQUEST, admission=plugins)
+    request = REQUEST._replace(admission=plugins)
     written = await registry.create(request, ProposedObject(config_map(a="1"), ["from the proposed object"]))
     assert written.warnings == ["from the proposed object", "from mutate", "from validate"]
     assert plugins.asked == [("mutate", True), ("check", True), ("validate", True)]
@@ -105,7 +106,7 @@ class NotedCodec(IdentityCodec):
 @pytest.mark.parametrize("size", SizeClass)
 async def test_a_large_object_is_converted_beside_the_event_loop(registry: Registry, size: SizeClass) -> None:
     codec = NotedCodec(CONFIG_MAPS.head, CONFIG_MAPS.group_resource, CONFIG_MAPS.kind)
-    request = replace(REQUEST, resource=replace(CONFIG_MAPS, version_codec=codec), size=size)
+    request = REQUEST._replace(resource=replace(CONFIG_MAPS, version_codec=codec), size=size)
     await registry.create(request, ProposedObject(config_map(a="1")))
     on_loop = threading.current_thread() in codec.converted_in
     assert len(codec.converted_in) == 1
@@ -122,7 +123,7 @@ REFUSALS = {
 async def test_a_refusal_carries_the_warnings_of_the_stages_before_it(
     registry: Registry, stage: str, warnings: list[str]
 ) -> None:
-    request = replace(REQUEST, admission=Plugins(stage))
+    request = REQUEST._replace(admission=Plugins(stage))
     with pytest.raises(Forbidden) as refused:
         await registry.create(request, ProposedObject(config_map(), ["from the proposed object"]))
     assert refused.value.warnings == warnings
@@ -146,7 +147,7 @@ async def test_checks_of_plugins_are_part_of_validation_which_validating_plugins
     data = {"not a key!" if is_invalid else "key": "2"}
     for is_new in (True, False):
         plugins = Plugins(stage)
-        request = replace(REQUEST, admission=plugins)
+        request = REQUEST._replace(admission=plugins)
         if is_new:
             writing = registry.create(request, ProposedObject(config_map(**data)))
         else:
@@ -167,7 +168,7 @@ async def test_a_name_that_is_taken_is_told(registry: Registry) -> None:
 
 @pytest.mark.parametrize("size", SizeClass)
 async def test_a_write_is_the_same_wherever_its_stages_run(registry: Registry, size: SizeClass) -> None:
-    request = replace(REQUEST, size=size)
+    request = REQUEST._replace(size=size)
     await registry.create(request, ProposedObject(config_map(a="1")))
     written = await registry.update(request, lambda found: ProposedObject(changed(found, a="2")))
     assert written.found.document()["data"] == {"a": "2"}
@@ -175,7 +176,7 @@ async def test_a_write_is_the_same_wherever_its_stages_run(registry: Registry, s
 
 async def test_a_dry_run_stores_nothing(registry: Registry) -> None:
     """Row J07."""
-    dry_run = replace(REQUEST, options=WriteOptions(dry_run=True))
+    dry_run = REQUEST._replace(options=WriteOptions(dry_run=True))
     written = await registry.create(dry_run, ProposedObject(config_map(a="1")))
     assert "resourceVersion" not in written.found.document()["metadata"]
     with pytest.raises(NotFound):
@@ -195,7 +196,7 @@ async def test_a_draft_that_knows_the_owners_of_its_fields_decides_them(registry
     def others(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
         raise AssertionError("the proposed object has decided")
 
-    request = replace(REQUEST, manage_fields=others)
+    request = REQUEST._replace(manage_fields=others)
     created = await registry.create(request, ProposedObject(config_map(), managed_fields=OWNERS))
     assert created.found.document()["metadata"]["managedFields"] == OWNERS
     emptied = await registry.update(
@@ -211,7 +212,7 @@ async def test_owners_are_told_what_the_client_has_sent_of_them(registry: Regist
         asked.append((old is None, sent))
         return OWNERS
 
-    request = replace(REQUEST, manage_fields=manage_fields)
+    request = REQUEST._replace(manage_fields=manage_fields)
     await registry.create(request, ProposedObject(config_map()))
 
     def transform(found: StoredObject) -> ProposedObject:
@@ -245,7 +246,7 @@ async def test_owners_are_told_before_admission_and_the_strategy(registry: Regis
         asked.append(copy.deepcopy(new))
         return OWNERS
 
-    request = replace(REQUEST, manage_fields=manage_fields, admission=Plugins())
+    request = REQUEST._replace(manage_fields=manage_fields, admission=Plugins())
     await registry.create(request, ProposedObject(config_map(a="1")))
     await registry.update(request, lambda found: ProposedObject(config_map(a="2")))
     assert [new["data"] for new in asked] == [{"a": "1"}, {"a": "2"}]
@@ -254,7 +255,8 @@ async def test_owners_are_told_before_admission_and_the_strategy(registry: Regis
 
 INVALID = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
-    "mutating admission controller; please fix your requests: the operation of a manager is Apply or Update"
+    "mutating admission controller; please fix your requests: the operation of a manager must be Apply or "
+    "Update"
 )
 MEDDLERS: dict[str, tuple[Any, Any, list[str]]] = {
     "to others": ([{**OWNERS[0], "manager": "n"}], [{**OWNERS[0], "manager": "n"}], []),
@@ -269,7 +271,7 @@ async def test_admission_may_change_owners(
     registry: Registry, owners: Any, expected: Any, warnings: list[str], is_new: bool
 ) -> None:
     """Source: k8s.io/apiserver, fieldmanager/admission.go."""
-    request = replace(REQUEST, manage_fields=lambda new, old, sent: OWNERS, admission=Meddler(owners))
+    request = REQUEST._replace(manage_fields=lambda new, old, sent: OWNERS, admission=Meddler(owners))
     if is_new:
         written = await registry.create(request, ProposedObject(config_map()))
     else:
@@ -298,7 +300,7 @@ class Mover(Plugins):
 async def test_an_object_is_in_the_namespace_of_its_request_whatever_admission_leaves_out(
     registry: Registry, namespace: str | None
 ) -> None:
-    request = replace(REQUEST, admission=Mover(namespace))
+    request = REQUEST._replace(admission=Mover(namespace))
     created = await registry.create(request, ProposedObject(config_map()))
     assert created.found.document()["metadata"]["namespace"] == NAMESPACE
     updated = await registry.update(request, lambda found: ProposedObject(changed(found, a="2")))
@@ -306,7 +308,7 @@ async def test_an_object_is_in_the_namespace_of_its_request_whatever_admission_l
 
 
 async def test_admission_does_not_move_an_object(registry: Registry) -> None:
-    request = replace(REQUEST, admission=Mover("elsewhere"))
+    request = REQUEST._replace(admission=Mover("elsewhere"))
     with pytest.raises(BadRequest, match="does not match the namespace sent on the request"):
         await registry.create(request, ProposedObject(config_map()))
 
@@ -379,7 +381,7 @@ async def test_an_update_that_is_overtaken_begins_again_on_the_newer_object(stor
             seen.append(found.document()["data"]["seen"])
             return ProposedObject(changed(found, seen=f"{seen[-1]} and mine"))
 
-        written = await one.update(replace(REQUEST, admission=Overtake()), transform)
+        written = await one.update(REQUEST._replace(admission=Overtake()), transform)
         assert seen == ["0", "1"]
         assert written.found.document()["data"] == {"seen": "1 and mine"}
         assert written.warnings == ["attempt 2"]
@@ -437,6 +439,9 @@ class FailingCodec(IdentityCodec):
         self._call("encode")
         return await super().encode(document)
 
+    async def encode_new(self, document: Document) -> tuple[bytes, TransactionGuard | None]:
+        return await self.encode(document), None
+
     def _call(self, method: str) -> None:
         if method == self.fails:
             self.calls.append(method)
@@ -446,7 +451,7 @@ class FailingCodec(IdentityCodec):
 def failing(method: str) -> tuple[FailingCodec, WriteRequest]:
     """Returns a codec that fails, and a request to write an object with it."""
     codec = FailingCodec(CONFIG_MAPS.head, CONFIG_MAPS.group_resource, CONFIG_MAPS.kind, fails=method)
-    return codec, replace(REQUEST, resource=replace(CONFIG_MAPS, version_codec=codec))
+    return codec, REQUEST._replace(resource=replace(CONFIG_MAPS, version_codec=codec))
 
 
 async def test_an_object_that_cannot_be_converted_is_not_converted_again(registry: Registry) -> None:
@@ -461,7 +466,7 @@ async def test_an_object_that_cannot_be_converted_is_not_converted_again(registr
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_a_write_that_cannot_be_encoded_carries_all_warnings(registry: Registry, is_new: bool) -> None:
     _, request = failing("encode")
-    request = replace(request, admission=Plugins())
+    request = request._replace(admission=Plugins())
     if is_new:
         write = registry.create(request, ProposedObject(config_map(a="1"), ["from the proposed object"]))
     else:
@@ -501,7 +506,7 @@ async def test_a_uid_is_a_precondition_only_where_it_is_asked_for(registry: Regi
         return ProposedObject(document)
 
     with pytest.raises(Conflict, match="UID in precondition: another"):
-        await registry.update(replace(REQUEST, checks_uid=True), with_other_uid)
+        await registry.update(REQUEST._replace(checks_uid=True), with_other_uid)
     with pytest.raises(Invalid, match=r"metadata\.uid"):
         await registry.update(REQUEST, with_other_uid)
 

@@ -30,7 +30,7 @@ REQUEST: Final = WriteRequest(resource=KIND, namespace="n", name="a")
 
 def is_refused(new: bool, old: bool, update: UpdateStrategy | None = None) -> bool:
     changed, stored = ({"metadata": dict(META), "odd": odd} for odd in (new, old))
-    request = replace(REQUEST, update=update)
+    request = REQUEST._replace(update=update)
     found = validate_update(request, changed, stored, NOW, is_unchanged=False, is_bounded=True)
     return [error.field for error in found.errors] == ["odd"]
 
@@ -55,7 +55,7 @@ def test_r01_what_does_not_change_is_checked_by_rules_that_compare(
     compares_old = None if compares is None else lambda: compares
     update = UpdateStrategy(expressions=fails, compares_old=compares_old)
     document = {"metadata": dict(META), "odd": False}
-    request = replace(REQUEST, update=update)
+    request = REQUEST._replace(update=update)
     found = validate_update(request, document, document, NOW, is_unchanged=is_unchanged, is_bounded=True)
     assert bool(found.errors) == is_checked
 
@@ -90,6 +90,6 @@ def test_causes_of_metadata_are_repeated_as_kubernetes_repeats_them(
     update = UpdateStrategy(object_checks=checks[0], change_checks=checks[1])
     wrong = {"metadata": {**META, "labels": {"a": "-"}, "finalizers": ["-"]}, "odd": False}
     stored = {"metadata": dict(META), "odd": False}
-    request = replace(REQUEST, update=update)
+    request = REQUEST._replace(update=update)
     found = validate_update(request, wrong, stored, NOW, is_unchanged=False, is_bounded=True)
     assert [error.field for error in found.errors] == fields

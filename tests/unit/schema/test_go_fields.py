@@ -13,7 +13,7 @@ import pytest
 from apiserver.catalogue import networking, storage
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.meta.brand import Brand
-from apiserver.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import GoField, fields_of, go_struct
 from apiserver.schema.structural import Schema

@@ -18,8 +18,8 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
 )
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.releases.gates import FeatureGates
 
 
 def builtin_types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:

@@ -17,11 +17,11 @@ from apiserver.catalogue.pod_specs.templates import POD_TEMPLATE_COLUMNS, with_t
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.meta import names, table, timestamps
 from apiserver.meta.field_errors import Errors, invalid, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_text
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import immutable
 from apiserver.schema.validation.defaults import setting, setting_empty
 from apiserver.schema.validation.documents import at

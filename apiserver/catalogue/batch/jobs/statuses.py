@@ -19,8 +19,8 @@ from apiserver.catalogue.batch.jobs.specs import (
 from apiserver.catalogue.common import workloads
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta.field_errors import Errors, duplicate, invalid, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import IMMUTABLE
 
 _COUNTS: Final = ("active", "succeeded", "failed", "ready", "terminating")

@@ -28,12 +28,12 @@ from apiserver.catalogue.core.pods.updates import (
 )
 from apiserver.catalogue.core.pods.validation import validate_pod_create, warn_pod
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import subresources
 from apiserver.registry.field_getters import field_text, field_texts
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS_RESETS, Strategy, UpdateStrategy, keep_status
-from apiserver.releases.gates import FeatureGates
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

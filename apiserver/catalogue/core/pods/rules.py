@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.gates import FeatureGates
 
 CLEARING_GATE: Final = "ClearingNominatedNodeNameAfterBinding"
 

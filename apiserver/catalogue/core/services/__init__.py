@@ -27,12 +27,12 @@ from apiserver.catalogue.core.services.validation import (
 )
 from apiserver.catalogue.core.services.warnings import warn_service, warn_service_status
 from apiserver.meta import names
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import subresources
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks
 
 

@@ -26,7 +26,6 @@ from apiserver.catalogue.core.services.addresses import (
 from apiserver.meta.brand import Brand
 from apiserver.meta.field_errors import FieldError, invalid, too_many
 from apiserver.meta.vocabulary import Document, GroupResource, IPNetwork
-from apiserver.patch.apply.managed_fields import UPDATE
 from apiserver.registry.allocations import (
     ALLOCATIONS_MAX,
     AddressRange,
@@ -34,6 +33,7 @@ from apiserver.registry.allocations import (
     AllocationKey,
     AllocationRecord,
 )
+from apiserver.registry.patch.apply.managed_fields import UPDATE
 from apiserver.registry.write_request import KUBE_APISERVER
 
 AllocationKind: TypeAlias = Literal["clusterip", "nodeport"]
@@ -107,8 +107,6 @@ _port_band_size = partial(_band_size, step=32, most=128)
 
 class AdditionalNetworks:
     """Networks in addition to those of the command line, set by the controller of ServiceCIDRs.
-
-    The controller of ServiceCIDRs sets them.
 
     networks: by family, `IPv4` or `IPv6`; replaced as a whole.
     """

@@ -25,7 +25,8 @@ from apiserver.testkit.simulation.programs import STDERR, STDOUT
 # Connections of one session to ports at the same time: each has two streams.
 CONNECTIONS_MAX: Final = 100
 NO_ADDRESS: Final = (
-    "neither the annotation simulate.apiserver/ports nor ports of a stage has an address for it"
+    "neither the annotation simulate.apiserver/ports nor the ports of a stage "
+    "contain an address for this port"
 )
 PROTOCOL_HEADER: Final = "X-Stream-Protocol-Version"
 _STREAMS: Final = {"input": "stdin", "output": "stdout", "error": "stderr"}
@@ -138,8 +139,8 @@ def streams_of(query: Mapping[str, str], *, tty: bool) -> list[str]:
 def unknown_command(container: str, words: Sequence[str]) -> BadRequest:
     shown = go_quote(" ".join(words)[:_SHOWN_LENGTH_MAX])
     return BadRequest(
-        f"container {container} is simulated and does not know the command {shown}: neither the "
-        "annotation simulate.apiserver/commands nor commands of a stage list it"
+        f"container {container} is simulated and cannot run the command {shown}: neither the "
+        "annotation simulate.apiserver/commands nor the commands of a stage contain this command"
     )
 
 

@@ -298,8 +298,6 @@ class WorkloadController:
         """Adopt the objects that the plan needs; returns False if one is gone, or has another controller by
         now.
 
-        Returns False if something is gone, or somebody else's by now.
-
         Raises the errors of refused writes, and the storage's errors.
         """
         if plan.adoptions and not await self._may_adopt(resource, owner):
@@ -338,8 +336,6 @@ class WorkloadController:
         self, resource: GroupResource, owner: Document, plan: WorkloadPlan
     ) -> ApiError | None:
         """Carry out a plan; returns why an object could not be created, if so.
-
-        Returns why something could not be created, if so.
 
         Raises the errors of other refused writes, and the storage's errors, after which a new plan is made.
         """

@@ -8,8 +8,8 @@ import pytest
 
 from apiserver.catalogue.authentication import token_requests
 from apiserver.catalogue.authentication.token_requests import validate_token_request
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import SchemaCompiler
 

@@ -13,10 +13,10 @@ import pytest
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.pod_specs.validation import validate_eviction_responders
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from tests.unit.catalogue.served_kinds import assert_texts_begin
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.stored_object import encode, head_of
+from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.registry.strategy import Strategy, WriteContext
-from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.storage.interface import Stored
 from tests.unit.catalogue.served_kinds import CREATED, UID, Changes, Written, changed
@@ -119,6 +119,6 @@ def read_by_current(document: Document) -> Any:
     kind = current.kind(head)  # None for one that no release of today has
     folder = kind.folder if kind is not None else "/gone/"
     stored = Stored(f"/registry{folder}a", encode(document, head), 1, 7)
-    found = ObjectDecoder(OwnWrites(), current)(stored).document()
+    found = StoredVersionDecoder(OwnWrites(), current)(stored).document()
     found["metadata"].pop("resourceVersion")
     return found

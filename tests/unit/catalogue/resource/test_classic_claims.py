@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import DamagedObject, encode, head_of
+from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.storage.interface import Stored
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue
 from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
@@ -368,7 +368,7 @@ UNREADABLE: Final = {
 def test_what_is_stored_in_one_form_is_not_read_in_another(version: str, name: str, minor: int) -> None:
     """As in Kubernetes: such an object is damaged, and not taken for one of today."""
     value = encode({"metadata": {"name": "a"}, "spec": SPEC}, head_of(f"{GROUP}/{version}", name))
-    decode = ObjectDecoder(OwnWrites(), catalogue(minor))
+    decode = StoredVersionDecoder(OwnWrites(), catalogue(minor))
     found = decode(Stored("/registry/key", value, 1, 7))
     assert isinstance(found, DamagedObject)
     assert f'no kind "{name}" is registered for version "{GROUP}/{version}"' in found.cause
@@ -376,6 +376,6 @@ def test_what_is_stored_in_one_form_is_not_read_in_another(version: str, name: s
 
 def test_pod_scheduling_of_1_30_is_read_at_1_31() -> None:
     value = encode({"metadata": {"name": "a"}}, head_of(f"{GROUP}/v1alpha2", "PodSchedulingContext"))
-    decode = ObjectDecoder(OwnWrites(), catalogue(31))
+    decode = StoredVersionDecoder(OwnWrites(), catalogue(31))
     stored = Stored(f"/registry/{GROUP}/podschedulingcontexts/ns/a", value, 1, 7)
     assert decode(stored).document()["apiVersion"] == f"{GROUP}/v1alpha3"

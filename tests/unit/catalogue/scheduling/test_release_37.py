@@ -10,12 +10,12 @@ import pytest
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import encode, head_of
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.releases.gates import FeatureGates
+from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.validation.checks import without_nulls
 from apiserver.storage.interface import Stored
@@ -404,7 +404,7 @@ def test_changes_of_trees(changes: Changes, beginnings: list[str]) -> None:
 def read(document: Document) -> Any:
     """What 1.37 makes of an object that an older release has stored."""
     value = encode(document, head_of(document["apiVersion"], document["kind"]))
-    decode = ObjectDecoder(OwnWrites(), catalogue(37))
+    decode = StoredVersionDecoder(OwnWrites(), catalogue(37))
     key = f"/registry/{GROUP}/{document['kind'].lower()}s/ns/a"
     return without_nulls(decode(Stored(key, value, 1, 7)).document())
 

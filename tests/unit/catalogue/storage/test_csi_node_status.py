@@ -11,9 +11,9 @@ import pytest
 
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind
 

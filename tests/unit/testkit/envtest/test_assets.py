@@ -151,12 +151,12 @@ def with_a_directory_called_kubectl(directory: Path) -> None:
     (directory / "kubectl").mkdir(parents=True)
 
 
-NOT_OURS: Final = "was not made by apiserver envtest-assets"
+NOT_OURS: Final = "but apiserver envtest-assets did not create it"
 IN_THE_WAY: Final[dict[str, tuple[Callable[[Path], None], str, str]]] = {
-    "a file": (a_file, "", "it is not a directory"),
-    "an etcd of others": (with_etcd_of_others, "/etcd", f"it {NOT_OURS}"),
-    "a link that leads nowhere": (with_a_link_to_kube_apiserver, "/kube-apiserver", f"it {NOT_OURS}"),
-    "a directory": (with_a_directory_called_kubectl, "/kubectl", f"it {NOT_OURS}"),
+    "a file": (a_file, "", "but is not a directory"),
+    "an etcd of others": (with_etcd_of_others, "/etcd", NOT_OURS),
+    "a link that leads nowhere": (with_a_link_to_kube_apiserver, "/kube-apiserver", NOT_OURS),
+    "a directory": (with_a_directory_called_kubectl, "/kubectl", NOT_OURS),
 }
 
 
@@ -166,14 +166,14 @@ def test_what_is_in_the_way(
 ) -> None:
     directory = tmp_path / "assets"
     prepare(directory)
-    message = f"apiserver envtest-assets: {directory}{name} is in the way: {why}\n"
+    message = f"apiserver: envtest-assets: {directory}{name} exists, {why}\n"
     assert command.run(directory) == (1, "", message)
 
 
 REFUSED: Final[dict[str, tuple[list[str], dict[str, str], str]]] = {
-    "no etcd on PATH": (["--etcd", "real"], {}, "there is no etcd on PATH; --etcd PATH says where one is"),
+    "no etcd on PATH": (["--etcd", "real"], {}, "etcd is not on the PATH; use --etcd PATH"),
     "an etcd that is none": (["--etcd", "/nowhere/etcd"], {}, "--etcd: /nowhere/etcd is not a program"),
-    "no home": ([], {"HOME": ""}, "$HOME is not set; name a DIR"),
+    "no home": ([], {"HOME": ""}, "$HOME is not set; pass a DIR"),
     "a folder in a file": ([f"{__file__}/assets"], {}, f"{__file__}/assets: Not a directory"),
 }
 
@@ -182,7 +182,7 @@ REFUSED: Final[dict[str, tuple[list[str], dict[str, str], str]]] = {
 def test_what_cannot_be_made(
     command: Command, arguments: list[str], variables: dict[str, str], message: str
 ) -> None:
-    assert command.run(*arguments, **variables) == (1, "", f"apiserver envtest-assets: {message}\n")
+    assert command.run(*arguments, **variables) == (1, "", f"apiserver: envtest-assets: {message}\n")
 
 
 USAGE: Final = {

@@ -46,18 +46,21 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
     "an effect that is no object": ({"effect": "Delay"}, "effect: must be an object"),
     "an effect that there is not": ({"effect": {"type": "Explode"}}, "effect.type: must be one of"),
     "an effect that is no text": ({"effect": {"type": ["Delay"]}}, "effect.type: must be one of"),
-    "a field that there is not": ({"effects": {}}, "effects: there is no such field; a fault has match, "),
+    "a field that there is not": (
+        {"effects": {}},
+        "effects: unknown field; the fields of a fault are match, ",
+    ),
     "a field that the effect has not": (
         {"effect": {"type": "Delay", "seconds": 1, "code": 500}},
-        "effect.code: there is no such field; effect has seconds",
+        "effect.code: unknown field; the fields of effect are seconds",
     ),
     "a field of an effect that has none": (
         {"effect": {"type": "ExpireToken", "user": "a"}},
-        "effect.user: there is no such field; effect has no fields",
+        "effect.user: unknown field; effect has no fields",
     ),
     "a field that the match has not": (
         {"effect": {"type": "NotReady"}, "match": {"user_agent": "a"}},
-        "match.user_agent: there is no such field",
+        "match.user_agent: unknown field",
     ),
     "what is required": ({"effect": {"type": "Answer"}}, "effect.code: is required"),
     "no integer": ({"effect": {"type": "Answer", "code": "500"}}, "effect.code: must be an integer"),

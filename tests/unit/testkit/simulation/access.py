@@ -8,12 +8,12 @@ from apiserver.admission.chain import AdmissionChain
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import ProposedObject, WriteRequest
-from apiserver.releases.deviations import Deviations
 from apiserver.testkit.simulation.component import ClusterAccess
 from tests.support.in_process import TABLE
 

@@ -63,7 +63,10 @@ BAD_TABLES: Final[dict[str, tuple[Any, str]]] = {
     "too many": ([{"command": "a"}] * (COMMANDS_MAX + 1), "must have at most 200 items"),
     "no mapping": (["uptime"], "[0]: must be a mapping"),
     "no command": ([{"stdout": "a"}], "[0]: must have a command"),
-    "an unknown field": ([{"command": "a", "output": "b"}], "[0].output: unknown field; known are command,"),
+    "an unknown field": (
+        [{"command": "a", "output": "b"}],
+        "[0].output: unknown field; known fields are command,",
+    ),
     "no words": ([{"command": []}], "[0].command: must be a string or a list of strings"),
     "an empty string": ([{"command": " "}], "[0].command: must be a string or a list of strings"),
     "words that are not strings": ([{"command": [1]}], "[0].command: must be a string or a list of strings"),

@@ -61,13 +61,13 @@ BAD_FILES: Final = {
     "a key twice": ("stages: [{times: 1, times: 2}]", "not YAML: times occurs twice"),
     "in itself": ("stages: &a [*a]", "stages[0]: must be a mapping"),
     "a tag": ("stages: !!python/object:os.system {}", "not YAML: could not determine a constructor"),
-    "empty": ("", "must be a mapping with the one key stages"),
-    "another key": ("{stages: [], rules: []}", "must be a mapping with the one key stages"),
+    "empty": ("", "must be a mapping with the single key stages"),
+    "another key": ("{stages: [], rules: []}", "must be a mapping with the single key stages"),
     "no list": ("stages: {}", "stages: must be a list"),
     "no mapping": ("stages: [1]", "stages[0]: must be a mapping"),
     "an unknown field": (
         "stages: [{}, {delay: 1s}]",
-        "stages[1].delay: unknown field; known are match, times,",
+        "stages[1].delay: unknown field; known fields are match, times,",
     ),
     "a phase that there is not": (
         "stages: [{phase: Done}]",
@@ -97,7 +97,7 @@ BAD_FILES: Final = {
     "a label that is no text": ("stages: [{match: {labels: {a: 1}}}]", "stages[0].match.labels: must be"),
     "namespaces as a text": (
         "stages: [{match: {namespaces: a}}]",
-        "stages[0].match.namespaces: must be a list of texts",
+        "stages[0].match.namespaces: must be a list of strings",
     ),
     "too many": (f"stages: [{','.join(['{}'] * 1001)}]", "stages: must have at most 1000 items"),
     "too large": (" " * (1024 * 1024 + 1), "the file is larger than"),
@@ -115,32 +115,41 @@ def test_bad_files(text: str, why: str) -> None:
 CONTRADICTIONS: Final = {
     "a success with a failure's code": (
         "{phase: Succeeded, exitCode: 3}",
-        "exitCode: must be 0 where the phase is Succeeded, not 3",
+        "exitCode: must be 0 when the phase is Succeeded, not 3",
     ),
     "a failure with a success's code": (
         "{phase: Failed, exitCode: 0}",
-        "exitCode: must not be 0 where the phase is Failed",
+        "exitCode: must not be 0 when the phase is Failed",
     ),
     "the code of what does not end": (
         "{phase: Running, exitCode: 0}",
-        "exitCode: a run that stays Running has none",
+        "exitCode: must not be set when the phase is Running",
     ),
     "the duration of what does not end": (
         "{phase: Running, duration: 1s}",
-        "duration: a run that stays Running has none",
+        "duration: must not be set when the phase is Running",
     ),
-    "the reason of no end": ("{phase: Running, reason: Error}", "reason: a run that stays Running has none"),
+    "the reason of no end": (
+        "{phase: Running, reason: Error}",
+        "reason: must not be set when the phase is Running",
+    ),
     "the start of what never starts": (
         "{phase: Pending, startDelay: 1s}",
-        "startDelay: a run that stays Pending has none",
+        "startDelay: must not be set when the phase is Pending",
     ),
-    "ready, and never started": ("{phase: Pending, ready: true}", "ready: a run that stays Pending has none"),
+    "ready, and never started": (
+        "{phase: Pending, ready: true}",
+        "ready: must not be set when the phase is Pending",
+    ),
     "ready later, and never": (
         "{ready: false, readyDelay: 1s}",
-        "readyDelay: a pod that is never ready has none",
+        "readyDelay: must not be set when ready is false",
     ),
     "an interval of nothing": ("{logInterval: 1s}", "logInterval: requires log or logStderr"),
-    "the log of what never starts": ("{phase: Pending, log: a}", "log: a run that stays Pending has none"),
+    "the log of what never starts": (
+        "{phase: Pending, log: a}",
+        "log: must not be set when the phase is Pending",
+    ),
     "restarts without any delay": (
         "{phase: Failed, restartDelay: 0}",
         "restartDelay: must not be 0 for all runs if they take no time: restarts would never end",
@@ -207,7 +216,9 @@ def test_whether_a_stage_is_reached(first: str, second: str, is_reached: bool) -
         return
     with pytest.raises(InvalidStage) as refused:
         parse_stages(text)
-    assert str(refused.value) == "stages[1]: it is never reached: stages[0] selects the same ones before"
+    assert str(refused.value) == (
+        "stages[1]: this stage is never reached: stages[0] selects the same containers first"
+    )
     assert refused.value.place == (3, 3)
 
 
@@ -285,7 +296,10 @@ def test_a_stage_of_a_log_does_not_say_how_a_run_goes() -> None:
 
 
 BAD_ANNOTATIONS: Final = {
-    "unknown": ({"exitcode": "1"}, "metadata.annotations[simulate.apiserver/exitcode]: unknown; known are "),
+    "unknown": (
+        {"exitcode": "1"},
+        "metadata.annotations[simulate.apiserver/exitcode]: unknown name; known names are ",
+    ),
     "no number": (
         {"exit-code": "one"},
         "metadata.annotations[simulate.apiserver/exit-code]: must be an integer",
@@ -305,11 +319,11 @@ BAD_ANNOTATIONS: Final = {
     ),
     "containers of a container": (
         {"containers.main": "a"},
-        "metadata.annotations[simulate.apiserver/containers.main]: unknown; known are ",
+        "metadata.annotations[simulate.apiserver/containers.main]: unknown name; known names are ",
     ),
     "a contradiction": (
         {"phase": "Succeeded", "exit-code": "3"},
-        "metadata.annotations[simulate.apiserver/exit-code]: must be 0 where the phase is Succeeded",
+        "metadata.annotations[simulate.apiserver/exit-code]: must be 0 when the phase is Succeeded",
     ),
 }
 

@@ -10,7 +10,7 @@ from apiserver.catalogue.core.pods import validation
 from apiserver.catalogue.core.pods.rules import pod_rules
 from apiserver.catalogue.pod_specs.templates import with_template_warnings
 from apiserver.meta import names
-from apiserver.releases.gates import gates_of
+from apiserver.meta.releases.gates import gates_of
 from tests.unit.catalogue.valid_pods import (
     RULES,
     Document,

@@ -1,1 +1,0 @@
-"""The patch formats, one module each, the field validation of patches, and server-side apply (`apply`)."""

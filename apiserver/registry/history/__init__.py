@@ -1,0 +1,9 @@
+"""The history of objects: what each was at any moment, and who changed it.
+
+    authors    notes the author of a write in the transaction of the write
+    recorder   follows the watch cache, and records each change in `storage.history`
+    forms      what is recorded of an object: no values of Secrets
+    past       reads the objects of a past moment, and the versions of one
+
+`endpoints.handlers.history` serves both kinds of reads.
+"""

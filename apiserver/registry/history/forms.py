@@ -1,0 +1,73 @@
+"""What the history keeps of an object: all of it, but no value and no annotation of a Secret."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hmac
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.keys import resource_prefix
+from apiserver.storage.private_directories import make_directory
+
+_KEY_BYTES: Final = 32
+_DIGEST_LENGTH: Final = 16
+# What is shown instead of a value; the digest tells whether two values are the same.
+REDACTED: Final = "redacted:"
+
+
+class RecordedForms:
+    """Makes the recorded form of objects. prefix: of all keys. key: of the digests of secret values."""
+
+    def __init__(self, prefix: str, key: bytes) -> None:
+        self._secrets, self._key = resource_prefix(prefix, "", "secrets"), key
+
+    def of(self, key: str, found: StoredObject) -> bytes:
+        """Returns what is recorded of an object; empty if it cannot be read."""
+        form = found.stored_form()
+        return self._redacted(form) if form and self.redacts(key) else form
+
+    def redacts(self, key: str) -> bool:
+        """Whether objects with this key are not recorded as they are."""
+        return key.startswith(self._secrets)
+
+    def _redacted(self, form: bytes) -> bytes:
+        document: dict[str, Any] = orjson.loads(form)
+        if isinstance(values := document.get("data"), dict):
+            # Clients expect base64.
+            document["data"] = {
+                name: base64.b64encode(self._digest(value).encode()).decode()
+                for name, value in values.items()
+            }
+        # Tools keep what they have applied in different annotations.
+        metadata = document.get("metadata", {})
+        if isinstance(annotations := metadata.get("annotations"), dict):
+            metadata["annotations"] = {name: self._digest(value) for name, value in annotations.items()}
+        return orjson.dumps(document)
+
+    def _digest(self, value: object) -> str:
+        return REDACTED + hmac.digest(self._key, orjson.dumps(value), "sha256").hex()[:_DIGEST_LENGTH]
+
+
+def digest_key(directory: Path | None) -> bytes:
+    """Returns the key for digests, from the directory of the history, where it is made at the first time.
+
+    directory: None for a key that lasts as long as the process. Raises OSError.
+    """
+    if directory is None:
+        return os.urandom(_KEY_BYTES)
+    path = directory / "digest.key"
+    with contextlib.suppress(FileNotFoundError):
+        if len(key := path.read_bytes()) == _KEY_BYTES:
+            return key
+    make_directory(directory)
+    made = path.with_name("digest.key.new")
+    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(key := os.urandom(_KEY_BYTES))
+    made.replace(path)
+    return key

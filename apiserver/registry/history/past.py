@@ -1,0 +1,254 @@
+"""Reads the objects of a past moment: the current ones, with the changes since undone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from apiserver.meta import timestamps
+from apiserver.meta.errors import BadRequest, Expired, NotFound, ServiceUnavailable
+from apiserver.meta.options import ListOptions
+from apiserver.registry.history.forms import RecordedForms
+from apiserver.registry.history.recorder import CANNOT_RECORD, Recorder
+from apiserver.registry.results import ObjectList
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.history.undo_log import HistoryGap, RecordedVersion, UndoLog, Value
+from apiserver.storage.interface import KeyRange, ReadAt, Stored
+from apiserver.storage.keys import after
+from apiserver.storage.watch_cache import KeyVersion
+
+_T = TypeVar("_T")
+_REVISION_DIGITS_MAX: Final = 18
+
+
+# Whether the user may do something that is looked at only if it matters.
+Right: TypeAlias = Callable[[], Awaitable[bool]]
+
+
+class PastList(NamedTuple):
+    """A list of the past. omitted: how many objects it lacks that the user may not see."""
+
+    listed: ObjectList
+    omitted: int
+
+
+class VersionPage(NamedTuple):
+    """A page of versions: at most `limit`, with revisions below `before`, unless that is 0."""
+
+    before: int
+    limit: int
+
+
+def _not_now(error: Exception) -> ServiceUnavailable:
+    return ServiceUnavailable(f"the history cannot be read at present: {error}")
+
+
+class _State(NamedTuple):
+    """The objects in a range of keys. earlier: the keys of those that no longer are the same objects."""
+
+    objects: list[StoredObject]
+    earlier: frozenset[str]
+
+
+class PastReads:
+    """Reads past states of objects in the history.
+
+    decode: makes an object of a value, as for the watch cache. clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        history: UndoLog,
+        recorder: Recorder,
+        forms: RecordedForms,
+        decode: Callable[[Stored], StoredObject],
+        clock: Callable[[], float],
+        namespace_key: Callable[[str], str],
+    ) -> None:
+        """namespace_key: returns the key of a Namespace."""
+        self._namespace_key = namespace_key
+        self._registry, self._cache = registry, registry.cache
+        self._history, self._recorder, self._forms = history, recorder, forms
+        self._decode, self._clock = decode, clock
+
+    async def revision_of(self, moment: str) -> int:
+        """Returns the revision of a moment, which is a revision, or a time (RFC 3339).
+
+        Raises BadRequest for another text and for the future, Expired for what is not recorded any more.
+        """
+        current = await self._complete()
+        if moment.isascii() and moment.isdigit() and len(moment) <= _REVISION_DIGITS_MAX:
+            revision = int(moment)
+            if revision > current:
+                raise BadRequest(f"revision {revision} is in the future: the current revision is {current}")
+        else:
+            at = timestamps.from_text(moment)
+            if at is None:
+                raise BadRequest(f"{moment!r} is neither a revision nor a time such as 2026-11-28T10:00:00Z")
+            if at > self._clock():
+                raise BadRequest(f"{moment} is in the future")
+            # `10:00:00Z` includes all of that second, as times in objects have no fractions.
+            at_ms = int(at * 1000) + (0 if "." in moment else 999)
+            revision = await self._read(lambda: self._history.revision_at(at_ms))
+        self._require_kept(revision)
+        return revision
+
+    def _require_kept(self, revision: int) -> None:
+        oldest = self._history.readable_since()
+        if revision < oldest or not oldest:
+            raise self._expired(oldest)
+
+    def _expired(self, oldest: int) -> Expired:
+        return Expired(
+            "the history does not have all changes since that moment; the oldest that can be read is "
+            f"revision {oldest}"
+        )
+
+    async def _complete(self) -> int:
+        """Wait until the history has every change that was answered; returns the revision."""
+        try:
+            revision = await self._cache.revision_at()
+            if not (self._cache.is_filled and await self._cache.has_reached(revision)):
+                raise OSError("the watch cache is not up to date")
+            await self._recorder.wait_for(revision)
+        except CANNOT_RECORD as error:
+            raise _not_now(error) from None
+        return revision
+
+    async def _read(self, work: Callable[[], _T]) -> _T:
+        """Returns the result of `work`, which reads the history. Raises Expired, ServiceUnavailable."""
+        try:
+            return await self._recorder.read(work)
+        except HistoryGap as gap:
+            raise self._expired(gap.oldest) from None
+        except CANNOT_RECORD as error:
+            raise _not_now(error) from None
+
+    # ---- states
+
+    async def get(
+        self, resource: ServedResource, namespace: str, name: str, revision: int, may_see_earlier: Right
+    ) -> StoredObject:
+        """Returns an object as it was. may_see_earlier: see `list`.
+
+        Raises NotFound, Expired, CorruptObject, ServiceUnavailable.
+        """
+        key = self._registry.key(resource, namespace, name)
+        state = await self._state(KeyRange(key, after(key)), revision, namespace)
+        if not state.objects or (state.earlier and not await may_see_earlier()):
+            raise NotFound(resource.group_resource, name)
+        state.objects[0].require_sound()
+        return (await resource.codec.views(state.objects, self._registry.offload))[0]
+
+    async def list(
+        self,
+        resource: ServedResource,
+        namespace: str,
+        options: ListOptions,
+        revision: int,
+        may_see_earlier: Right,
+    ) -> PastList:
+        """Returns all objects that the selectors select, as they were; a limit has no effect.
+
+        may_see_earlier: whether the user may see objects that have been deleted and created again since, or
+            that were in an earlier namespace of the same name. Others do not get them.
+        Raises as `get` does.
+        """
+        selection = self._registry.selection(resource, namespace, options)
+        found, earlier = await self._state(selection.keys, revision, namespace)
+        for each in found:
+            each.require_sound()
+        predicate = selection.predicate
+        if predicate is not None and not selection.is_of_views:
+            found = [each for each in found if predicate(each)]
+        if not resource.codec.is_identity:
+            found = await resource.codec.views(found, self._registry.offload)
+        if predicate is not None and selection.is_of_views:
+            found = [each for each in found if predicate(each)]
+        omitted = sum(each.key in earlier for each in found)
+        if omitted and await may_see_earlier():
+            omitted = 0
+        if omitted:
+            found = [each for each in found if each.key not in earlier]
+        return PastList(ObjectList(found, revision), omitted)
+
+    async def _state(self, keys: KeyRange, revision: int, namespace: str) -> _State:
+        """Returns the objects in a range at a revision, in the order of their keys."""
+        until = await self._complete()
+        live = {
+            each.key: each
+            for each in (await self._cache.list(keys, ReadAt.exactly(until))).versions
+            if each.value is not None
+        }
+
+        def newest(key: str) -> Value | None:
+            return self._value(live.get(key))
+
+        def read() -> _State:
+            changed = self._history.changed_since(keys, revision, until, newest)
+            found: list[StoredObject] = []
+            for key in sorted(live.keys() | changed.keys()):
+                if key not in changed and not self._forms.redacts(key):
+                    if (value := live[key].value) is not None:
+                        found.append(value)
+                elif (past := changed[key].value if key in changed else newest(key)) is not None:
+                    found.append(self._decode(Stored(key, past.value, past.revision, past.revision)))
+            return _State(found, frozenset(key for key, past in changed.items() if past.was_created_since))
+
+        state = await self._read(read)
+        if namespace and self._begin_of_namespace(namespace) > revision:
+            return _State(state.objects, frozenset(each.key for each in state.objects))
+        return state
+
+    def _value(self, version: KeyVersion[StoredObject] | None) -> Value | None:
+        """Returns the recorded form of a current object."""
+        if version is None or version.value is None:
+            return None
+        return Value(self._forms.of(version.key, version.value), version.revision)
+
+    def _begin_of_namespace(self, name: str) -> float:
+        """Returns the revision at which a namespace was created; infinite if there is none."""
+        namespace = self._cache.get_cached(self._namespace_key(name))
+        return math.inf if namespace is None else namespace.create_revision
+
+    # ---- versions
+
+    async def versions(
+        self,
+        resource: ServedResource,
+        namespace: str,
+        name: str,
+        page: VersionPage,
+        may_see_earlier: Right,
+    ) -> Sequence[RecordedVersion]:
+        """Returns the recorded versions of an object, the newest first. may_see_earlier: see `list`.
+
+        Raises NotFound if there are none, ServiceUnavailable.
+        """
+        key = self._registry.key(resource, namespace, name)
+        until = await self._complete()
+        version = await self._cache.get(key, ReadAt.exactly(until))
+        begin = self._begin_of_namespace(namespace) if namespace else 0.0
+
+        def read() -> tuple[float, Sequence[RecordedVersion]]:
+            versions = self._history.versions(
+                key, self._value(version), until=until, before=page.before, limit=page.limit
+            )
+            created = self._history.last_creation(key)
+            if version is None:
+                # It may have been created again in a gap, and deleted.
+                created = max(created, self._history.readable_since() + 1)
+            return max(begin, created), versions
+
+        begin, found = await self._read(read)
+        if version is not None:
+            begin = max(begin, version.create_revision)
+        if any(each.revision < begin for each in found) and not await may_see_earlier():
+            found = [each for each in found if each.revision >= begin]
+        if not found and not page.before:
+            raise NotFound(resource.group_resource, name)
+        return found

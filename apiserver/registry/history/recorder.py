@@ -1,0 +1,419 @@
+"""Records every change of an object in the history, as the watch cache sees it.
+
+The cache calls the recorder on the event loop, where a change costs an entry of a list. A thread encodes and
+writes what has been collected, a few times a second, or at once if a read waits for it.
+
+What the recorder has missed, since the server was not running, or the disk was too slow, it reads from the
+store; what the store has compacted meanwhile becomes a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from apiserver.registry.history.authors import AuthorNotes
+from apiserver.registry.history.forms import RecordedForms
+from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.encryption.chains import CannotEncrypt, KeyNeeded
+from apiserver.storage.errors import RevisionCompacted, RevisionTooLarge, StorageError
+from apiserver.storage.history.changes import Author, Change, Span
+from apiserver.storage.history.undo_log import UndoLog
+from apiserver.storage.interface import Event, ReadAt, Storage, Stored, Watch
+from apiserver.storage.keys import prefix_range, resource_of
+from apiserver.storage.watch_cache import CacheEvent, KeyVersion
+from apiserver.storage.watch_cache.reflector import PROGRESS_INTERVAL_S
+
+log = logging.getLogger(__name__)
+
+# How long changes are collected before they are written together.
+COLLECT_S: Final = 0.25
+# What may be collected. Beyond that, the recorder reads the changes from the store, when it gets there.
+COLLECTED_BYTES_MAX: Final = 8 * 1024 * 1024
+COLLECTED_MAX: Final = 20_000
+# What is written in one transaction while the recorder catches up.
+CAUGHT_UP_AT_ONCE: Final = 500
+# The values that it keeps meanwhile; others are read from the store again.
+CAUGHT_UP_BYTES_MAX: Final = 4 * 1024 * 1024
+# How often a read or write is tried again because a key had to be fetched, as in `storage.encryption.store`.
+KEY_FETCHES_MAX: Final = 8
+_SHUTTING_DOWN: Final = "the server is shutting down"
+RETRY_FIRST_S: Final = 1.0
+RETRY_MAX_S: Final = 30.0
+_ENTRY_BYTES: Final = 400
+
+# Why changes may not be recorded now; the recorder tries again.
+CANNOT_RECORD: Final = (OSError, StorageError, CannotEncrypt)
+
+_T = TypeVar("_T")
+
+
+class _Collected(NamedTuple):
+    """A change. at_ms: when the cache has seen it.
+
+    is_late: whether it was read from the store later, and only the note of its author has a time.
+    """
+
+    key: str
+    revision: int
+    before: KeyVersion[StoredObject] | None
+    after: StoredObject | None
+    at_ms: int
+    is_late: bool = False
+
+
+class Recorder:
+    """The follower of a watch cache that fills an `UndoLog`.
+
+    failure: why changes cannot be written at present; None if they can.
+    """
+
+    def __init__(
+        self,
+        history: UndoLog,
+        store: Storage,
+        decode: Callable[[Stored], StoredObject],
+        forms: RecordedForms,
+        *,
+        prefix: str,
+        clock: Callable[[], float],
+    ) -> None:
+        """prefix: of all keys. clock: seconds since 1970."""
+        self._history, self._store, self._decode, self._forms = history, store, decode, forms
+        self._prefix, self._clock = prefix, clock
+        self._notes = AuthorNotes(prefix)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+        self.failure: Exception | None = None
+        self._is_closed = False
+        self._filled_at = 0  # the revision
+        # The revisions whose changes are collected; None before the cache is filled.
+        self._span: Span | None = None
+        self._changes: list[_Collected] = []
+        self._authors: dict[int, Event] = {}
+        self._bytes = 0
+        self._written_ms = history.newest_ms  # used by the thread
+        self._wake = asyncio.Event()
+        self._is_wanted = asyncio.Event()
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    # ---- what the cache sees
+
+    def filled(self, revision: int) -> None:
+        """The cache was filled: what was collected before is read from the store."""
+        self._filled_at = revision
+        self._forget(revision)
+
+    def changed(self, events: Sequence[CacheEvent[StoredObject]]) -> None:
+        """Collect changes of objects."""
+        at_ms = int(self._clock() * 1000)
+        for event in events:
+            before = event.previous
+            self._changes.append(
+                _Collected(event.version.key, event.revision, before, event.version.value, at_ms)
+            )
+            if before is not None and before.value is not None:
+                self._bytes += len(before.value.tail)
+            self._bytes += _ENTRY_BYTES
+        self._reach(events[-1].revision if events else 0)
+
+    def noted(self, event: Event) -> None:
+        """Collect the note of an author."""
+        if self._notes.is_note(event):
+            self._authors[event.mod_revision] = event
+            self._bytes += len(event.value or b"") + _ENTRY_BYTES
+
+    def _reach(self, revision: int) -> None:
+        assert self._span is not None
+        if revision > self._span.until:
+            self._span = self._span._replace(until=revision)
+        if self._bytes > COLLECTED_BYTES_MAX or len(self._changes) > COLLECTED_MAX:
+            self._forget(self._span.until)
+        self._wake.set()
+
+    def _forget(self, revision: int) -> None:
+        """Collect from a revision on; the changes before are read from the store."""
+        self._changes, self._authors, self._bytes = [], {}, 0
+        self._span = Span(revision, revision)
+        self._wake.set()
+
+    # ---- writing
+
+    async def run(self) -> None:
+        """Write what is collected, until cancelled; then write the rest."""
+        retry_s = RETRY_FIRST_S
+        try:
+            while True:
+                await self._wake.wait()
+                await self._wait_for_more()
+                try:
+                    await self.flush()
+                except Exception as error:  # Nothing of a server depends on its history.
+                    if self.failure is None:
+                        is_expected = isinstance(error, CANNOT_RECORD)
+                        log.error(
+                            "the history cannot be written, and will be completed later: %s",
+                            error,
+                            exc_info=None if is_expected else error,
+                        )
+                    self.failure = error
+                    self._fail_waiters(OSError(str(error)))
+                    await asyncio.sleep(retry_s)
+                    retry_s = min(retry_s * 2, RETRY_MAX_S)
+                    self._wake.set()
+                else:
+                    self.failure, retry_s = None, RETRY_FIRST_S
+        finally:
+            self._is_closed = True
+            self._fail_waiters(OSError(_SHUTTING_DOWN))
+            await asyncio.shield(self._close())
+
+    async def _close(self) -> None:
+        """Write what is collected, unless more would have to be read before."""
+        try:
+            if self._span is not None and self._history.recorded == self._span.after:
+                await self.flush()
+        except Exception as error:  # As in `run`.
+            log.warning("the last changes are not in the history yet: %s", error)
+        finally:
+            await self._in_thread(self._history.close)
+
+    async def _wait_for_more(self) -> None:
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(COLLECT_S):
+                await self._is_wanted.wait()
+        except TimeoutError:
+            pass
+        self._is_wanted.clear()
+
+    async def flush(self) -> None:
+        """Write what is collected. Raises OSError, StorageError, CannotEncrypt."""
+        assert self._span is not None
+        # More than can be collected may come meanwhile.
+        while self._history.recorded != self._span.after:
+            await self._catch_up(self._span.after)
+        span, changes, authors = self._span, self._changes, self._authors
+        self._changes, self._authors, self._bytes = [], {}, 0
+        self._span = Span(span.until, span.until)
+        await self._in_thread(lambda: self._write(changes, authors, span))
+        self._note_recorded()
+
+    def _write(self, changes: Sequence[_Collected], notes: Mapping[int, Event], span: Span) -> None:
+        """Write changes, in the thread."""
+        ordered = sorted(changes, key=lambda change: change.revision)
+        self._append([self._change(each, notes.get(each.revision)) for each in ordered], span)
+
+    def _append(self, changes: Sequence[Change], span: Span) -> None:
+        now_ms = self._written_ms = max(self._written_ms, int(self._clock() * 1000))
+        self._history.append(changes, span, now_ms)
+        self._history.drop_old(now_ms)
+
+    def _change(self, collected: _Collected, noted: Event | None) -> Change:
+        """Returns a change as it is recorded. noted: the event with the note of its author."""
+        note = None if noted is None else self._notes.read(noted)
+        key, before, after = collected.key, collected.before, collected.after
+        previous, since = None, 0
+        # The value after a create is never looked at.
+        newer = None if after is None else b""
+        if before is not None and before.value is not None:
+            previous, since = self._forms.of(key, before.value), before.revision
+            newer = None if after is None else self._forms.of(key, after)
+        author, audit_id = (note.author, note.audit_id) if note is not None else (Author(""), "")
+        at_ms = collected.at_ms
+        if collected.is_late:
+            # The clock of another replica may be ahead.
+            now_ms = int(self._clock() * 1000)
+            at_ms = self._written_ms if note is None else min(note.at_ms, now_ms)
+        # Times are in the order of revisions, though clocks differ, and are set back.
+        self._written_ms = max(self._written_ms, at_ms)
+        return Change(key, collected.revision, since, previous, newer, self._written_ms, author, audit_id)
+
+    # ---- reading the store
+
+    async def _catch_up(self, until: int) -> None:
+        """Record the changes up to a revision from the store. Raises OSError, StorageError."""
+        recorded = self._history.recorded
+        if recorded and not (recorded <= until and await self._is_of_this_store()):
+            log.warning("the store is another one than that of the history, or was restored: it begins again")
+            await self._in_thread(self._history.clear)
+        # A look at the newest segment may have shown that it is damaged.
+        recorded = self._history.recorded
+        if not recorded:
+            recorded = min(self._filled_at, until)
+            await self._begin_span(recorded)
+        after = recorded
+        while after < until:
+            try:
+                await self._read_store(after, until)
+            except RevisionCompacted as error:
+                after = min(error.oldest, until)
+                log.warning(
+                    "the history has a gap: the store has compacted its changes from revision %d to %d",
+                    *(self._history.recorded, after),
+                )
+                await self._begin_span(after)
+            else:
+                after = until
+        if self._history.recorded != until:
+            await self._begin_span(until)
+
+    async def _is_of_this_store(self) -> bool:
+        """Whether the store has the last change that is recorded, as far as it still knows.
+
+        Raises StorageError. A store that was restored from a snapshot uses revisions a second time.
+        """
+        last = await self._in_thread(self._history.last_change)
+        if last is None:
+            return True
+        key, change = last
+        try:
+            stored = (await self._store.get(key, ReadAt.exactly(change.revision))).stored
+        except RevisionCompacted:
+            return True
+        except RevisionTooLarge:
+            return False
+        if stored is None:
+            return change.is_deletion
+        return not change.is_deletion and stored.mod_revision == change.revision
+
+    async def _begin_span(self, revision: int) -> None:
+        """Record from a revision on, after a gap."""
+        await self._in_thread(lambda: self._append([], Span(revision, revision)))
+
+    async def _read_store(self, after: int, until: int) -> None:
+        """Record what the store has of the changes in a span. Raises OSError, StorageError."""
+        values = _Values(self._store)
+        watch = self._store.watch(prefix_range(self._prefix + "/"), after=after)
+        collected: list[_Collected] = []
+        notes: dict[int, Event] = {}
+        size, written = 0, after
+        # The last revisions may be of keys that the watch does not deliver.
+        progress = asyncio.create_task(_request_progress(watch), name="history-progress")
+        try:
+            async for batch in watch:
+                for event in batch.events:
+                    if event.mod_revision > until:
+                        break
+                    if resource_of(self._prefix, event.key) is None:
+                        if self._notes.is_note(event):
+                            notes[event.mod_revision] = event
+                        continue
+                    before = await values.before(event)
+                    values.put(event)
+                    collected.append(self._caught_up(event, before))
+                    size += len(event.value or b"") + (0 if before is None else len(before.value))
+                reached = min(batch.revision, until)
+                if len(collected) >= CAUGHT_UP_AT_ONCE or size > CAUGHT_UP_BYTES_MAX or reached == until:
+                    write = partial(self._write, collected, notes, Span(written, reached))
+                    collected, notes, size, written = [], {}, 0, reached
+                    await self._in_thread(write)
+                if reached == until:
+                    return
+        finally:
+            progress.cancel()
+            await watch.close()
+
+    def _caught_up(self, event: Event, before: Stored | None) -> _Collected:
+        previous = None
+        if before is not None:
+            previous = KeyVersion(
+                *(event.key, self._decode(before)),
+                revision=before.mod_revision,
+                create_revision=before.create_revision,
+            )
+        after = None
+        if event.value is not None:
+            after = self._decode(Stored(event.key, event.value, event.create_revision, event.mod_revision))
+        return _Collected(event.key, event.mod_revision, previous, after, 0, is_late=True)
+
+    # ---- reads of the history
+
+    async def read(self, work: Callable[[], _T]) -> _T:
+        """Returns the result of `work`, which reads the history in its thread. Raises OSError."""
+        if self._is_closed:
+            raise OSError(_SHUTTING_DOWN)
+        return await self._in_thread(work)
+
+    async def wait_for(self, revision: int) -> None:
+        """Wait until the history has all changes up to a revision that the cache has reached.
+
+        Raises OSError, StorageError, CannotEncrypt if they cannot be written.
+        """
+        if self._is_closed:
+            raise OSError(_SHUTTING_DOWN)
+        if self._span is None:
+            raise OSError("the server has not read the store yet")
+        # A store that was restored is behind the history until that has begun again.
+        if revision <= self._history.recorded <= self._span.after:
+            return
+        if self.failure is not None:
+            raise OSError(str(self.failure))
+        done = asyncio.get_running_loop().create_future()
+        self._waiters.append((revision, done))
+        self._reach(revision)
+        self._is_wanted.set()
+        await done
+
+    def _note_recorded(self) -> None:
+        recorded = self._history.recorded
+        for revision, done in self._waiters:
+            if revision <= recorded and not done.done():
+                done.set_result(None)
+        self._waiters = [each for each in self._waiters if not each[1].done()]
+
+    def _fail_waiters(self, error: Exception) -> None:
+        for _, done in self._waiters:
+            if not done.done():
+                done.set_exception(error)
+        self._waiters.clear()
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        """Returns the result of `work`, which is done again when a key of encryption has been fetched."""
+        for _ in range(KEY_FETCHES_MAX):
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            except KeyNeeded as needed:
+                await needed.fetch()
+        raise OSError("a key of encryption at rest is not available")
+
+
+async def _request_progress(watch: Watch) -> None:
+    """Request progress again and again, as a store may drop a request."""
+    while True:
+        await asyncio.sleep(PROGRESS_INTERVAL_S)
+        with contextlib.suppress(StorageError):
+            await watch.request_progress()
+
+
+class _Values:
+    """The last values of keys while the events of a store are read, within a bound."""
+
+    def __init__(self, store: Storage) -> None:
+        self._store = store
+        self._last: dict[str, Stored | None] = {}
+        self._bytes = 0
+
+    async def before(self, event: Event) -> Stored | None:
+        """Returns the value that an event has replaced. Raises StorageError."""
+        if event.is_create:
+            return None
+        if event.key in self._last:
+            return self._last[event.key]
+        return (await self._store.get(event.key, ReadAt.exactly(event.mod_revision - 1))).stored
+
+    def put(self, event: Event) -> None:
+        """Remember the value that an event has written."""
+        old = self._last.pop(event.key, None)
+        self._bytes -= 0 if old is None else len(old.value)
+        if event.value is None:
+            return
+        self._last[event.key] = Stored(event.key, event.value, event.create_revision, event.mod_revision)
+        self._bytes += len(event.value)
+        while self._bytes > CAUGHT_UP_BYTES_MAX:
+            oldest = self._last.pop(next(iter(self._last)))
+            self._bytes -= 0 if oldest is None else len(oldest.value)
