@@ -5,9 +5,10 @@ that could do it with the same libraries (`bare`): an aiohttp low-level server o
 bytes, or that parses JSON and puts it into the store, or the store's client alone. The targets in `workloads`
 are ratios to these limits.
 
-    python -m benchmarks                  everything, about ten minutes
+    python -m benchmarks                  everything, about a quarter of an hour
     python -m benchmarks get list         some workloads
     python -m benchmarks --seconds 1      shorter, for a first look
+    python -m benchmarks --store etcd     on one of the stores, where there is a choice
     python -m benchmarks --check          exit 1 if a target is missed
 
 `load` makes the requests, `processes` runs servers and reads their CPU time and memory. `workloads` has the

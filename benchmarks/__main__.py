@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import uvloop
@@ -16,6 +18,7 @@ from benchmarks.applies import apply_workload
 from benchmarks.collecting import collect
 from benchmarks.custom_resources import custom_resources
 from benchmarks.encodings import encodings, openapi
+from benchmarks.extensions import extensions
 from benchmarks.features import features
 from benchmarks.forks import forks, servers
 from benchmarks.scale import scale
@@ -27,6 +30,7 @@ WORKLOADS = {
     "apply": apply_workload,
     "collect": collect,
     "custom": custom_resources,
+    "extensions": extensions,
     "features": features,
     "forks": forks,
     "forms": encodings,
@@ -36,13 +40,13 @@ WORKLOADS = {
 }
 
 
-async def run(names: list[str], seconds: float) -> bool:
+async def run(names: Sequence[str], seconds: float, stores: Sequence[str]) -> bool:
     """Run workloads; returns whether all targets are met."""
     is_met = True
     print(report.heading())
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         for name in names:
-            async for result in WORKLOADS[name](Settings(seconds, Path(directory))):
+            async for result in WORKLOADS[name](Settings(seconds, Path(directory), stores)):
                 print(report.line(result), flush=True)
                 is_met = is_met and result.is_met
     return is_met
@@ -56,10 +60,23 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=workloads.SECONDS, help="how long each rate is measured"
     )
+    parser.add_argument(
+        "--store",
+        action="append",
+        choices=workloads.STORES,
+        dest="stores",
+        help="a store of the workloads get, list, write, watch and apply; may be repeated "
+        f"(default: {' and '.join(workloads.DEFAULT_STORES)})",
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 if a target is missed")
     arguments = parser.parse_args()
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # It reports each fork otherwise.
     is_met = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(
-        run(arguments.works or list(WORKLOADS), arguments.seconds)
+        run(
+            arguments.works or list(WORKLOADS),
+            arguments.seconds,
+            arguments.stores or workloads.DEFAULT_STORES,
+        )
     )
     return 0 if is_met or not arguments.check else 1
 

@@ -64,7 +64,7 @@ async def _webhooks(settings: Settings) -> AsyncIterator[Result]:
     for kind in ("validating", "mutating"):
         with server(settings) as (_, plain), server(settings) as (_, asking), _webhook(settings) as there:
             await _register_webhooks(asking, kind, [there.hook("configmaps")])
-            costs = await _costs(settings, CONFIGMAPS, config_map, asking, plain)
+            costs = await costs_of(settings, CONFIGMAPS, config_map, asking, plain)
             yield Result(
                 f"call of a {kind} webhook, create of 1 KB",
                 "us",
@@ -150,7 +150,7 @@ async def _policies(settings: Settings) -> AsyncIterator[Result]:
         with server(settings) as (_, plain), server(settings) as (_, checking):
             for number, expression in enumerate(_EXPRESSIONS[resource]):
                 await _bind(checking, f"p-{number}", _rule(resource), expression)
-            costs = await _costs(settings, target, body, checking, plain)
+            costs = await costs_of(settings, target, body, checking, plain)
             yield _percent(f"{POLICIES} policies, create of {what}", costs, POLICIES_PERCENT_MAX)
 
 
@@ -176,7 +176,7 @@ async def _other_types(settings: Settings) -> AsyncIterator[Result]:
             await _register_webhooks(others, kind, hooks)
         for number in range(OTHER_POLICIES):
             await _bind(others, f"p-{number}", _rule("configmaps"), "object.metadata.name != ''")
-        costs = await _costs(settings, SECRETS, _secret, others, plain)
+        costs = await costs_of(settings, SECRETS, _secret, others, plain)
         yield _percent(
             f"{OTHER_POLICIES} policies and {2 * OTHER_POLICIES} webhooks about other types",
             costs,
@@ -231,7 +231,7 @@ def _delay_ms(here: Api, there: Api, number: int) -> float:
 # ---- costs
 
 
-class _Costs(NamedTuple):
+class Costs(NamedTuple):
     """Microseconds of the server's processor time for a request: in the round that took least."""
 
     ours_us: float
@@ -242,9 +242,9 @@ class _Costs(NamedTuple):
         return self.ours_us - self.without_us
 
 
-async def _costs(
+async def costs_of(
     settings: Settings, target: str, body: Callable[[str], bytes], ours: Measured, without: Measured
-) -> _Costs:
+) -> Costs:
     """The costs of creates on two servers, in rounds that alternate between them."""
     path = target.format(NAMESPACE)
     for measured in (ours, without):
@@ -262,9 +262,9 @@ async def _costs(
             for measured, of in requests.items():
                 _, cost_us = await rate_on(opened[measured], measured, of(ROUND_SHARE * settings.seconds))
                 found[measured].append(cost_us)
-    return _Costs(min(found[ours]), min(found[without]))
+    return Costs(min(found[ours]), min(found[without]))
 
 
-def _percent(work: str, costs: _Costs, most: float) -> Result:
+def _percent(work: str, costs: Costs, most: float) -> Result:
     added = 100 * costs.added_us / costs.without_us
     return Result(work, "% added", added, target=most, is_bound=True, cpu_us=costs.ours_us)

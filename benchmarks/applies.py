@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
@@ -17,6 +16,7 @@ from benchmarks.processes import Measured
 from benchmarks.report import Result
 from benchmarks.workloads import (
     CONFIGMAPS,
+    EMBEDDED,
     LoadTarget,
     RequestsFor,
     Settings,
@@ -25,6 +25,7 @@ from benchmarks.workloads import (
     posts,
     rate,
     server,
+    stores,
 )
 
 # Enough that no two connections write one object at the same time.
@@ -68,30 +69,38 @@ def applies_of_the_same(target: str, body: Body) -> RequestsFor:
 
 async def apply_workload(settings: Settings) -> AsyncIterator[Result]:
     """A small object with one manager, and a large one with three."""
-    with (
-        server(settings) as (_, measured),
-        tempfile.TemporaryDirectory(dir=settings.directory) as other,
-        processes.bare("put", other) as limit,
-    ):
-        await make_namespace(measured.url, "bench")
-        target = CONFIGMAPS.format("bench")
-        for work, where, body, target_ratio in (
-            ("ConfigMap of 1 KB", target, _config_map, 0.25),
-            ("Deployment of 4 KB, three managers", DEPLOYMENTS, _deployment, 0.12),
+    for store in stores(settings):
+        with (
+            server(settings, *store.flags) as (_, measured),
+            processes.bare("put", store.location) as limit,
         ):
-            bare = LoadTarget(limit, posts("/", lambda name, body=body: body(name, "")))  # type: ignore[misc]
-            await _send_all(measured, (apply(where, n, body(n, "first"), "first") for n in _names()))
-            if where == DEPLOYMENTS:
-                await _add_managers(measured)
-            ours = LoadTarget(measured, applies(where, body))
-            yield await compare(settings, f"apply of one field, {work}", target_ratio, ours, bare)
-            await _send_all(measured, (apply(where, n, body(n, "same"), "first") for n in _names()))
-            ours = LoadTarget(measured, applies_of_the_same(where, body))
-            yield await compare(settings, f"apply of nothing new, {work}", 0.5, ours, bare)
-        async for result in _tracked(settings, measured, target):
-            yield result
-        for size_kb in SIZES_KB:
-            yield await _of_size(settings, measured, target, size_kb)
+            await make_namespace(measured.url, "bench")
+            async for result in _applies(settings, store.name, measured, limit):
+                yield result
+            if store.name == EMBEDDED:
+                target = CONFIGMAPS.format("bench")
+                async for result in _tracked(settings, measured, target):
+                    yield result
+                for size_kb in SIZES_KB:
+                    yield await _of_size(settings, measured, target, size_kb)
+
+
+async def _applies(
+    settings: Settings, store: str, measured: Measured, limit: Measured
+) -> AsyncIterator[Result]:
+    for work, where, body, target_ratio in (
+        ("ConfigMap of 1 KB", CONFIGMAPS.format("bench"), _config_map, 0.25),
+        ("Deployment of 4 KB, three managers", DEPLOYMENTS, _deployment, 0.12),
+    ):
+        bare = LoadTarget(limit, posts("/", lambda name, body=body: body(name, "")))  # type: ignore[misc]
+        await _send_all(measured, (apply(where, n, body(n, "first"), "first") for n in _names()))
+        if where == DEPLOYMENTS:
+            await _add_managers(measured)
+        ours = LoadTarget(measured, applies(where, body))
+        yield await compare(settings, f"apply of one field, {work}, {store}", target_ratio, ours, bare)
+        await _send_all(measured, (apply(where, n, body(n, "same"), "first") for n in _names()))
+        ours = LoadTarget(measured, applies_of_the_same(where, body))
+        yield await compare(settings, f"apply of nothing new, {work}, {store}", 0.5, ours, bare)
 
 
 async def _tracked(settings: Settings, measured: Measured, target: str) -> AsyncIterator[Result]:

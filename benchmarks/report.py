@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-_ROW: Final = "{:<44} {:>14} {:>14} {:>7} {:>8} {:>12}  {}"
+_ROW: Final = "{:<58} {:>14} {:>14} {:>7} {:>8} {:>12}  {}"
 
 
 @dataclass(frozen=True, slots=True)

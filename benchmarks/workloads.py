@@ -47,12 +47,23 @@ PODS: Final = "/api/v1/namespaces/{}/pods"
 SECONDS: Final = 5.0
 
 
+# The stores by name, with the flags of a server besides its URL. The first is in the server's process.
+EMBEDDED: Final = "embedded"
+STORES: Final[Mapping[str, tuple[str, ...]]] = {
+    EMBEDDED: (),
+    "etcd": (),
+    "etcd-grpc": ("--etcd-transport=grpc",),
+}
+DEFAULT_STORES: Final = (EMBEDDED, "etcd")
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """seconds: how long each rate is measured."""
+    """seconds: how long each rate is measured. stores: names of those that the basic workloads measure."""
 
     seconds: float
     directory: Path
+    stores: Sequence[str] = DEFAULT_STORES
 
     def at_most(self, count: int) -> int:
         """Returns `count`, or proportionally fewer in a shorter run."""
@@ -86,6 +97,28 @@ def etcd(settings: Settings) -> Iterator[str]:
             yield etcd.url
         finally:
             etcd.stop()
+
+
+class Store(NamedTuple):
+    """A store to measure. flags: of its server. location: an etcd's URL, or a directory."""
+
+    name: str
+    flags: tuple[str, ...]
+    location: str
+
+
+def stores(settings: Settings) -> Iterator[Store]:
+    """Yields each store, while its etcd runs. Those whose etcd this machine lacks are left out."""
+    for name in settings.stores:
+        if name == EMBEDDED:
+            with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
+                yield Store(name, (), directory)
+            continue
+        with etcd(settings) as url:
+            if url:
+                yield Store(name, (f"--etcd-servers={url}", *STORES[name]), url)
+            else:
+                print(f"{name}: NOT MEASURED: this machine has no etcd")
 
 
 @contextmanager
@@ -203,13 +236,17 @@ async def compare(
 
 async def gets(settings: Settings) -> AsyncIterator[Result]:
     """Gets of one object of 1 KB."""
-    with server(settings) as (_, measured):
-        await fill(measured.url, "bench", 10)
-        target = CONFIGMAPS.format("bench") + "/c-000001"
-        yield await compare_get_with_bare(
-            settings, measured, "GET from cache (RV=0)", f"{target}?resourceVersion=0", 0.45
-        )
-        yield await compare_get_with_bare(settings, measured, "GET consistent", target, 0.45)
+    for store in stores(settings):
+        with server(settings, *store.flags) as (_, measured):
+            await fill(measured.url, "bench", 10)
+            target = CONFIGMAPS.format("bench") + "/c-000001"
+            for work, query, target_ratio in (
+                ("GET from cache (RV=0)", "?resourceVersion=0", 0.45),
+                ("GET consistent", "", 0.45 if store.name == EMBEDDED else 0.35),
+            ):
+                yield await compare_get_with_bare(
+                    settings, measured, f"{work}, {store.name}", target + query, target_ratio
+                )
 
 
 async def compare_get_with_bare(
@@ -222,20 +259,21 @@ async def compare_get_with_bare(
 
 async def lists(settings: Settings) -> AsyncIterator[Result]:
     """Lists of 5,000 objects of 1 KB."""
-    with server(settings) as (_, measured):
-        await fill(measured.url, "bench", LISTED_OBJECTS)
-        target = CONFIGMAPS.format("bench")
-        for work, query, target_ratio in (
-            ("LIST 5,000 x 1 KB from cache", "?resourceVersion=0", 0.8),
-            ("LIST 5,000 x 1 KB consistent", "", 0.8),
-            ("LIST limit=500", "?limit=500", 0.6),
-            ("LIST label 1 in 10", "?labelSelector=tenth%3Dyes", 0.0),
-        ):
-            ours = LoadTarget(measured, repeatedly(target + query))
-            with bare_bytes(settings, await body_of(measured.url, target + query)) as limit:
-                yield await compare(
-                    settings, work, target_ratio, ours, LoadTarget(limit, repeatedly("/")), LISTING
-                )
+    for store in stores(settings):
+        with server(settings, *store.flags) as (_, measured):
+            await fill(measured.url, "bench", LISTED_OBJECTS)
+            target = CONFIGMAPS.format("bench")
+            for work, query, target_ratio in (
+                ("LIST 5,000 x 1 KB from cache", "?resourceVersion=0", 0.8),
+                ("LIST 5,000 x 1 KB consistent", "", 0.8),
+                ("LIST limit=500", "?limit=500", 0.6),
+                ("LIST label 1 in 10", "?labelSelector=tenth%3Dyes", 0.0),
+            ):
+                ours = LoadTarget(measured, repeatedly(target + query))
+                with bare_bytes(settings, await body_of(measured.url, target + query)) as limit:
+                    bare = LoadTarget(limit, repeatedly("/"))
+                    work = f"{work}, {store.name}"
+                    yield await compare(settings, work, target_ratio, ours, bare, LISTING)
 
 
 # ---- writes
@@ -243,29 +281,16 @@ async def lists(settings: Settings) -> AsyncIterator[Result]:
 
 async def writes(settings: Settings) -> AsyncIterator[Result]:
     """Writes, compared with parsing and putting the same bytes into the same kind of store."""
-    async for result in _writes(settings, "", "embedded", 0.45):
-        yield result
-    for source, binary in itertools.islice(etcd_binaries().items(), 1):
-        with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
-            etcd = EtcdProcess(binary, Path(directory)).start()
-            try:
-                async for result in _writes(settings, etcd.url, f"etcd ({source})", 0.4):
-                    yield result
-            finally:
-                etcd.stop()
+    for store in stores(settings):
+        async for result in _writes(settings, store):
+            yield result
 
 
-async def _writes(
-    settings: Settings, etcd_url: str, store: str, target_ratio: float
-) -> AsyncIterator[Result]:
-    flags = [f"--etcd-servers={etcd_url}"] if etcd_url else []
-    target = CONFIGMAPS.format("bench")
-    with (
-        server(settings, *flags) as (_, measured),
-        tempfile.TemporaryDirectory(dir=settings.directory) as other,
-    ):
+async def _writes(settings: Settings, store: Store) -> AsyncIterator[Result]:
+    target, target_ratio = CONFIGMAPS.format("bench"), 0.45 if store.name == EMBEDDED else 0.4
+    with server(settings, *store.flags) as (_, measured):
         await make_namespace(measured.url, "bench")
-        with processes.bare("put", etcd_url or other) as limit:
+        with processes.bare("put", store.location) as limit:
             turns = itertools.count()
 
             def update() -> bytes:
@@ -282,18 +307,19 @@ async def _writes(
                 ("create of a Pod of 4 KB", POD_LEAST, posts(PODS.format("bench"), pod), pod),
             ):
                 ours, bare = LoadTarget(measured, requests), LoadTarget(limit, posts("/", body))
-                yield await compare(settings, f"{work}, {store}", work_target_ratio, ours, bare)
-        alone = await _store_alone(etcd_url or other + "/alone", settings.seconds)
-        yield Result(f"  (the {store} store's client alone)", "/s", alone)
+                yield await compare(settings, f"{work}, {store.name}", work_target_ratio, ours, bare)
+        alone = await _store_alone(store, settings.seconds)
+        yield Result(f"  (the {store.name} store's client alone)", "/s", alone)
 
 
-async def _store_alone(where: str, seconds: float) -> float:
+async def _store_alone(measured: Store, seconds: float) -> float:
     """Puts per second into a store without a server, as many at a time as there are connections."""
     store: Storage
-    if where.startswith("http"):
-        store = EtcdStore(EtcdClient([where]), prefix="/alone")
+    if measured.name == EMBEDDED:
+        store = await EmbeddedStore.open(Path(measured.location) / "alone")
     else:
-        store = await EmbeddedStore.open(Path(where))
+        transport = "grpc" if measured.name == "etcd-grpc" else "http2"
+        store = EtcdStore(EtcdClient([measured.location], transport=transport), prefix="/alone")
     value, count, ends = config_map("c"), itertools.count(), time.perf_counter() + seconds
 
     async def put() -> None:
@@ -312,11 +338,12 @@ async def _store_alone(where: str, seconds: float) -> float:
 
 async def watches(settings: Settings) -> AsyncIterator[Result]:
     """300 events to 200 watchers: deliveries per second, and their delays."""
-    async with fan_outs(settings, WATCHERS) as (ours, bare):
-        rounds = [(await ours.round(EVENTS), await bare.round(EVENTS)) for _ in range(ROUNDS)]
-    yield full_speed_result(f"watch fan-out, {WATCHERS} watchers x {EVENTS} events", rounds)
-    for name in ("p50", "p99"):
-        yield delay_result(name, rounds)
+    for store in stores(settings):
+        async with fan_outs(settings, WATCHERS, *store.flags) as (ours, bare):
+            rounds = [(await ours.round(EVENTS), await bare.round(EVENTS)) for _ in range(ROUNDS)]
+        yield full_speed_result(f"fan-out, {WATCHERS} watchers x {EVENTS}, {store.name}", rounds)
+        for name in ("p50", "p99"):
+            yield delay_result(name, rounds)
 
 
 class WatchedResource(NamedTuple):
@@ -340,9 +367,9 @@ _SAMPLE_NAMESPACE: Final = "other"
 
 
 @asynccontextmanager
-async def fan_outs(settings: Settings, watchers: int) -> AsyncIterator[tuple[FanOut, FanOut]]:
+async def fan_outs(settings: Settings, watchers: int, *flags: str) -> AsyncIterator[tuple[FanOut, FanOut]]:
     """The fan-outs of ConfigMaps of the server and of the bare limit."""
-    with server(settings) as (_, measured):
+    with server(settings, *flags) as (_, measured):
         await make_fan_out_namespaces(measured.url)
         async with fan_outs_on(WATCHED_CONFIGMAPS, measured, watchers) as both:
             yield both

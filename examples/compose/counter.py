@@ -8,7 +8,7 @@ def create(api: CoreV1Api, name: str, namespace: str = "default") -> None:
 
 
 def increment(api: CoreV1Api, name: str, namespace: str = "default") -> int:
-    """Returns the new count. If another process was faster, the server answers 409, and this tries again."""
+    """Increments the count and returns it. Retries if the server rejects the write because of a conflict."""
     while True:
         counter = api.read_namespaced_config_map(name, namespace)
         count = int(counter.data["count"]) + 1

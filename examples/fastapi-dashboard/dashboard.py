@@ -1,4 +1,4 @@
-"""A dashboard of Deployments: one watch of the API server serves any number of browsers."""
+"""A dashboard of Deployments that uses one watch for any number of browsers."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from kubernetes_asyncio import client, config, watch
 
 RETRY_S = 1
-# A browser with this many unread changes gets all Deployments again.
+# If a browser has more unread changes, it gets all Deployments again.
 UNREAD_MAX = 1000
 PAGE = Path(__file__).with_name("dashboard.html")
 
@@ -23,7 +23,7 @@ log = logging.getLogger("uvicorn.error")
 
 
 class Deployments:
-    """The Deployments of a cluster, and the browsers that follow them."""
+    """Contains the Deployments of a cluster, and an event queue for each browser."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[str, Any]] = {}
@@ -31,7 +31,7 @@ class Deployments:
 
     @contextmanager
     def follow(self) -> Iterator[asyncio.Queue[ServerSentEvent]]:
-        """Yields a queue of events: all Deployments, then each change."""
+        """Yields a queue. The first event contains all Deployments, and later events contain changes."""
         queue: asyncio.Queue[ServerSentEvent] = asyncio.Queue(UNREAD_MAX)
         queue.put_nowait(self._all())
         self._browsers.add(queue)
@@ -45,7 +45,7 @@ class Deployments:
         self._send(self._all())
 
     def apply(self, change: str, deployment: dict[str, Any]) -> None:
-        """Apply an event of a watch: ADDED, MODIFIED or DELETED."""
+        """Applies a watch event, whose type is ADDED, MODIFIED or DELETED."""
         new = row(deployment)
         if change == "DELETED":
             self._rows.pop(new["uid"], None)
@@ -69,7 +69,7 @@ class Deployments:
 
 
 def row(deployment: dict[str, Any]) -> dict[str, Any]:
-    """What the page shows of a Deployment."""
+    """Returns the fields of a Deployment that the page shows."""
     metadata, spec, status = deployment["metadata"], deployment["spec"], deployment.get("status", {})
     return {
         "uid": metadata["uid"],
@@ -81,7 +81,7 @@ def row(deployment: dict[str, Any]) -> dict[str, Any]:
 
 
 async def list_and_watch(api: client.ApiClient, deployments: Deployments) -> None:
-    """List, then watch from the resourceVersion of the list. Ends when a new list is needed."""
+    """Lists and then watches Deployments. Ends when a new list is necessary."""
     read = client.AppsV1Api(api).list_deployment_for_all_namespaces
     listed = await read()
     deployments.replace(api.sanitize_for_serialization(listed.items))
@@ -104,7 +104,7 @@ async def keep_current(api: client.ApiClient, deployments: Deployments) -> None:
 
 
 async def cluster() -> client.Configuration:
-    """Returns the cluster that KUBECONFIG names, or the one that this program runs in."""
+    """Returns the configuration from KUBECONFIG, or from the cluster that runs this program."""
     configuration = client.Configuration()
     await config.load_config(config_file=os.environ.get("KUBECONFIG"), client_configuration=configuration)
     return configuration

@@ -17,7 +17,7 @@ WITHIN_S = 60
 
 @pytest.fixture
 def browser(kubernetes_asyncio_configuration):
-    """A client of the dashboard, which runs in a thread."""
+    """Runs the dashboard in a thread, and yields an HTTP client for it."""
     app = create_app(kubernetes_asyncio_configuration)
     server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=1))
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -38,10 +38,10 @@ def events(browser):
 
 
 def events_in(response):
-    """The events of a stream, as pairs of a name and data."""
+    """Yields the name and the data of each event in a stream."""
     ends_at = time.monotonic() + WITHIN_S
     for line in response.iter_lines():
-        assert time.monotonic() < ends_at, "the event did not come"
+        assert time.monotonic() < ends_at, "the event did not arrive"
         field, _, value = line.partition(": ")
         if field == "event":
             name = value
@@ -66,12 +66,12 @@ def deployment(name="web", replicas=2):
 
 
 def until(events, wanted, **fields):
-    """Read events until one of the wanted ones has these fields."""
+    """Reads events until a wanted event has these fields."""
     return next(data for event, data in events if event == wanted and fields.items() <= data.items())
 
 
 def names_shown(events, names):
-    """What the page shows after each event."""
+    """Yields the names on the page after each event."""
     for event, data in events:
         match event:
             case "all":
@@ -109,7 +109,7 @@ def test_a_browser_that_comes_later_gets_all(kube, browser, events):
 
 
 def test_a_change_that_no_watch_delivers(kube, events):
-    """The watch and the attempt to resume it end with 410, as after a long break: only a new list helps."""
+    """The watch and its first retry end with 410. The dashboard needs a new list to recover."""
     kube.load(deployment("first"))
     until(events, "added", name="first")
     kube.faults.inject(EndWatch(), Match(group="apps", resource="deployments"), times=2)

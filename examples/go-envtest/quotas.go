@@ -1,4 +1,4 @@
-// Package quotas gives each namespace of a team a ResourceQuota.
+// Package quotas contains a controller that creates a ResourceQuota in each namespace of a team.
 package quotas
 
 import (
@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// TeamLabel is on the namespaces that have a quota.
+	// TeamLabel is the label of namespaces that need a quota.
 	TeamLabel = "example.com/team"
 	// QuotaName is the name of the ResourceQuota.
 	QuotaName = "team"
 )
 
-// Reconciler creates the quotas, and restores those that somebody has changed or deleted.
+// Reconciler creates quotas, and restores quotas that a user changed or deleted.
 type Reconciler struct {
 	client.Client
 	Pods resource.Quantity
 }
 
-// SetupWithManager watches namespaces and the quotas that they own.
+// SetupWithManager sets up watches of namespaces and their quotas.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).
 		For(&corev1.Namespace{}).
@@ -33,7 +33,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile makes the quota of one namespace as it should be.
+// Reconcile creates or updates the quota of a namespace.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	namespace := &corev1.Namespace{}
 	if err := r.Get(ctx, request.NamespacedName, namespace); err != nil {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runTests runs all tests beside one server and one manager.
+// runTests starts a server and a manager, and runs all tests.
 func runTests(m *testing.M) (code int, err error) {
 	environment := &envtest.Environment{}
 	config, err := environment.Start()
@@ -63,7 +63,7 @@ func runTests(m *testing.M) (code int, err error) {
 	return code, <-ended
 }
 
-// newNamespace creates a namespace with a name of its own.
+// newNamespace creates a namespace with a unique name.
 func newNamespace(t *testing.T, labels map[string]string) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: labels}}
@@ -73,7 +73,7 @@ func newNamespace(t *testing.T, labels map[string]string) string {
 	return namespace.Name
 }
 
-// waitForQuota returns the quota of a namespace when it allows so many pods.
+// waitForQuota waits until the quota of a namespace allows the given number of pods, and returns the quota.
 func waitForQuota(t *testing.T, namespace, pods string) *corev1.ResourceQuota {
 	t.Helper()
 	quota := &corev1.ResourceQuota{}
@@ -94,7 +94,7 @@ func TestANamespaceOfATeamHasAQuota(t *testing.T) {
 	namespace := newNamespace(t, map[string]string{TeamLabel: "web"})
 	quota := waitForQuota(t, namespace, "10")
 	if owner := metav1.GetControllerOf(quota); owner == nil || owner.Name != namespace {
-		t.Errorf("the quota belongs to %v", owner)
+		t.Errorf("the quota has the wrong owner: %v", owner)
 	}
 }
 
@@ -113,6 +113,6 @@ func TestADeletedQuotaIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if restored := waitForQuota(t, quota.Namespace, "10"); restored.UID == quota.UID {
-		t.Error("it was not deleted")
+		t.Error("the quota was not deleted")
 	}
 }

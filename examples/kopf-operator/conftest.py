@@ -4,7 +4,7 @@ from kopf.testing import KopfRunner
 
 @pytest.fixture
 def operator(kube, monkeypatch, pytestconfig):
-    """Run the operator as in a cluster: by `kopf run`, with the permissions of its service account."""
+    """Runs the operator with `kopf run` and with the permissions of its service account."""
     kubeconfig = kube.service_account("backup-operator", "backup-operator")
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     program = str(pytestconfig.rootpath / "backups.py")
