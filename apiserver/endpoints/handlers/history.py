@@ -1,4 +1,6 @@
-"""Handles requests for the past: `/at/MOMENT/…`, and the versions of one object at `…/NAME/history`.
+"""Handles requests for the past: `/at/MOMENT/…`, and `…/NAME/history`.
+
+The latter lists the versions of an object, or compares two of its states.
 
 Neither is in discovery, so that programs that read everything do not find the same objects many times.
 """
@@ -26,13 +28,15 @@ from apiserver.endpoints.handlers.list import send_list
 from apiserver.endpoints.handlers.long_selectors import wait_for_turn
 from apiserver.endpoints.request_info import HISTORY
 from apiserver.endpoints.responses import send_document, send_object, unicode_of
-from apiserver.load.size_class import SizeClass
+from apiserver.load.size_class import SizeClass, size_class
 from apiserver.meta import timestamps
 from apiserver.meta.brand import Brand
-from apiserver.meta.errors import BadRequest, MethodNotAllowed
+from apiserver.meta.errors import BadRequest, MethodNotAllowed, NotFound
 from apiserver.meta.options import ListOptions, first
 from apiserver.meta.vocabulary import Document
+from apiserver.registry.history.differences import difference
 from apiserver.registry.history.past import PastReads, VersionPage
+from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.undo_log import RecordedVersion
 
 VERSIONS_DEFAULT: Final = 100
@@ -48,7 +52,7 @@ _ALWAYS_DIFFERENT: Final = frozenset({("metadata", "managedFields"), ("metadata"
 
 
 class PastHandlers:
-    """The handlers of both forms of requests, for users who may read an object and its history."""
+    """The handlers of these requests, for users who may read an object and its history."""
 
     def __init__(
         self, past: PastReads, encoders: Encoders, brand: Brand, authorize: AuthorizationChain
@@ -88,12 +92,18 @@ class PastHandlers:
             await send_list(call, encoder, listed)
 
     async def versions(self, call: ApiCall) -> None:
-        """Send the versions of an object, the newest first. Raises BadRequest, and as `PastReads`."""
+        """Send the versions of an object, the newest first, or with `from` and `to` a difference.
+
+        Raises BadRequest, and as `PastReads`.
+        """
         info = call.info
         if info.verb != "get" or info.rest:
             raise MethodNotAllowed
         # `get` of the subresource has been checked.
         await self._require(self._attributes(call, "get", "", info.namespace))
+        if "from" in call.query or "to" in call.query:
+            await self._difference(call)
+            return
         limit = min(_number(call, "limit") or VERSIONS_DEFAULT, VERSIONS_MAX)
         found = await self._past.versions(
             call.resource,
@@ -104,6 +114,33 @@ class PastHandlers:
             partial(self._may_see_earlier, call),
         )
         await send_document(call, await call.offload.run(SizeClass.HUGE, _document, found, limit))
+
+    async def _difference(self, call: ApiCall) -> None:
+        """Send the difference of an object between two moments. One that is left out is the present.
+
+        Raises NotFound if the object, or the right to see it as it was, is missing at both.
+        """
+        name = f"{call.resource.resource}/{call.info.name}"
+        before, after = [await self._at(call, first(call.query, each)) for each in ("from", "to")]
+        if before is None and after is None:
+            raise NotFound(call.resource.group_resource, call.info.name)
+        # At least as for a large object: writing YAML takes ten times as long as reading JSON.
+        size = max(SizeClass.LARGE, size_class(sum(len(each.tail) for each in (before, after) if each)))
+        await send_document(call, await call.offload.run(size, difference, name, before, after))
+
+    async def _at(self, call: ApiCall, moment: str) -> StoredObject | None:
+        """Returns an object as it was; None if there was none that the user may see.
+
+        Raises as `PastReads`.
+        """
+        info = call.info
+        revision = await self._past.revision_of(moment)
+        try:
+            return await self._past.get(
+                call.resource, info.namespace, info.name, revision, partial(self._may_see_earlier, call)
+            )
+        except NotFound:
+            return None
 
     def _attributes(self, call: ApiCall, verb: str, subresource: str, namespace: str) -> Attributes:
         info = call.info

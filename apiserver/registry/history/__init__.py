@@ -4,6 +4,8 @@
     recorder   follows the watch cache, and records each change in `storage.history`
     forms      what is recorded of an object: no values of Secrets
     past       reads the objects of a past moment, and the versions of one
+    differences       compares two states of an object
+    line_differences  compares the lines of two texts
 
-`endpoints.handlers.history` serves both kinds of reads.
+`endpoints.handlers.history` serves these reads.
 """

@@ -76,12 +76,14 @@ class PastReads:
         self._decode, self._clock = decode, clock
 
     async def revision_of(self, moment: str) -> int:
-        """Returns the revision of a moment, which is a revision, or a time (RFC 3339).
+        """Returns the revision of a moment, which is a revision, or a time (RFC 3339); empty for the present.
 
         Raises BadRequest for another text and for the future, Expired for what is not recorded any more.
         """
         current = await self._complete()
-        if moment.isascii() and moment.isdigit() and len(moment) <= _REVISION_DIGITS_MAX:
+        if not moment:
+            revision = current
+        elif moment.isascii() and moment.isdigit() and len(moment) <= _REVISION_DIGITS_MAX:
             revision = int(moment)
             if revision > current:
                 raise BadRequest(f"revision {revision} is in the future: the current revision is {current}")
@@ -92,7 +94,8 @@ class PastReads:
             if at > self._clock():
                 raise BadRequest(f"{moment} is in the future")
             # `10:00:00Z` includes all of that second, as times in objects have no fractions.
-            at_ms = int(at * 1000) + (0 if "." in moment else 999)
+            # In two steps, as a float a little below a whole millisecond would be the millisecond before.
+            at_ms = round(at * 1_000_000) // 1000 + (0 if "." in moment else 999)
             revision = await self._read(lambda: self._history.revision_at(at_ms))
         self._require_kept(revision)
         return revision
