@@ -7,16 +7,18 @@ Source: k8s.io/apiserver, pkg/admission/plugin/webhook/{mutating,validating}/dis
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from apiserver.admission.chain import PluginReinvocations
 from apiserver.admission.reviewed_write import ReviewedWrite
 from apiserver.meta.errors import ApiError
-from apiserver.storage.event_loop_turns import in_turns
+from apiserver.storage.event_loop_turns import Turn
 
 # How many of those that validate one write are called at the same time.
 CONCURRENT_CALLS_MAX: Final = 100
+# So few are found to match a write, or not, within a fraction of a turn of the event loop.
+FEW: Final = 16
 
 
 class Reviewer(Hashable, Protocol):
@@ -45,7 +47,7 @@ NOTHING: Final = ReviewOutcome()
 
 
 async def call_in_turn(
-    reviewers: Sequence[R],
+    reviewers: Collection[R],
     rounds: PluginReinvocations,
     write: ReviewedWrite,
     call: Callable[[R, int], Awaitable[ReviewOutcome | None]],
@@ -56,12 +58,14 @@ async def call_in_turn(
     """
     await rounds.enter(write.new, write.offload)
     warnings: list[str] = []
+    is_second = rounds.is_second
+    # There may be thousands, few of which match.
+    turn = Turn() if len(reviewers) > FEW else None
     try:
-        # There may be thousands, few of which match.
-        index = -1
-        async for reviewer in in_turns(reviewers):
-            index += 1
-            if rounds.is_second and reviewer not in rounds.due:
+        for index, reviewer in enumerate(reviewers):
+            if turn is not None and turn.is_over():
+                await turn.next()
+            if is_second and reviewer not in rounds.due:
                 continue
             outcome = await call(reviewer, index)
             if outcome is None:

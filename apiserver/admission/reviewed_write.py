@@ -189,7 +189,11 @@ class ReviewedWrite:
         found = self._encoded.get(key)
         if found is None:
             try:
-                found = self._encoded[key] = await self._encode(document, resource)
+                if self._is_shown_as_is(resource):
+                    found = orjson.dumps(document)
+                else:
+                    found = await self._encode(document, resource)
+                self._encoded[key] = found
             except orjson.JSONEncodeError:
                 raise TooDeep from None
         return found
@@ -198,20 +202,21 @@ class ReviewedWrite:
         attributes = self.attributes
         if attributes.view is not None:
             return orjson.dumps(attributes.view.of(document))
-        own = attributes.resource
-        if resource is own and not own.codec.converts_hub:
-            return orjson.dumps(document)
-        if own.is_custom:
+        if attributes.resource.is_custom:
             [converted] = await resource.codec.converted([document])
             return orjson.dumps(converted)
         version = document["metadata"].get("resourceVersion")
         encoded = orjson.dumps(document)
         return await self.offload.run_begun(size_class(len(encoded)), _from_hub, encoded, resource, version)
 
+    def _is_shown_as_is(self, resource: ServedResource) -> bool:
+        """Whether documents in the version of a resource are those of the hub version."""
+        attributes = self.attributes
+        return attributes.view is None and resource is attributes.resource and not resource.codec.converts_hub
+
     async def documents(self, resource: ServedResource) -> tuple[Document | None, Document | None]:
         """Returns the new and the old document in the version of a resource, which must not be changed."""
-        attributes = self.attributes
-        if attributes.view is None and resource is attributes.resource and not resource.codec.converts_hub:
+        if self._is_shown_as_is(resource):
             return self.new, self.old
         new = await self._decoded(self.new, resource, is_old=False)
         return new, await self._decoded(self.old, resource, is_old=True)

@@ -42,10 +42,14 @@ class Invocation:
 
     def __init__(self, hook: Hook, make_api: Callable[[Mode, float], Any]) -> None:
         self.hook = hook
-        self.mode = hook.mode
+        self.kind, self.mode = hook.kind, hook.mode
         self._has_subject = hook.kind.has_subject
         self._first, subject_type, old_type, self._arguments = hook.parameters
         self.objects, self.old_objects = _typed(subject_type), _typed(old_type)
+        # Most functions that mutate or validate: they are called without further ado.
+        self.takes_only_subject = (
+            self._has_subject and self._first is None and not self._arguments and self.objects is None
+        )
         self._make_api = make_api
 
     def begin(
@@ -56,9 +60,9 @@ class Invocation:
         timeout_s: by default, that of the hook. encoded: the object that the function gets first, if the
         caller has encoded it.
         """
-        if self.hook.kind is Kind.CONVERT:
+        if self.kind is Kind.CONVERT:
             return ConversionCall(self, call)
-        if self.hook.kind is Kind.WATCH:
+        if self.kind is Kind.WATCH:
             timeout_s = WATCH_S_MAX
         return Call(self, call, self.hook.timeout_s if timeout_s is None else timeout_s, encoded)
 
@@ -69,7 +73,7 @@ class Invocation:
 
     def arguments(self, call: Call) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """Returns the positional arguments and those by name."""
-        by_name = {}
+        by_name: dict[str, Any] = {}
         for name, argument in self._arguments.items():
             is_client = argument == "api"
             by_name[name] = self._make_api(self.mode, call.ends_at) if is_client else call.argument(argument)
@@ -91,7 +95,8 @@ class Call:
     """One call of a hook: the arguments, and what becomes of the result.
 
     subject: what the function gets first, such as an object, or its instance of a class once it runs.
-    ends_at: when its time is over, by `time.monotonic`.
+    ends_at: when its time is over, by `time.monotonic`. is_intact: whether it is known, once there is a
+    result, that the function has not changed the object that it got.
     """
 
     def __init__(
@@ -102,18 +107,23 @@ class Call:
         encoded: bytes | None = None,
     ) -> None:
         self._invocation, self._call = invocation, call
-        self.kind = invocation.hook.kind
+        self.kind = invocation.kind
         self.ends_at = time.monotonic() + timeout_s
         self._warnings: list[str] = []
         self._annotations: dict[str, str] = {}
-        self.subject = self._document = self._subject()
+        found = call.get("object")
+        if found is None:
+            found = self._other_subject()
+        self.subject = self._document = found
         # An instance as it was before the function has changed it.
         self._unchanged: Any = None
+        self.is_intact = False
         if encoded is None and self.kind is Kind.MUTATE:
             encoded = orjson.dumps(self.subject)
         self._before = encoded
 
-    def _subject(self) -> Any:
+    def _other_subject(self) -> Any:
+        """Returns what a function gets first if that is no object, or one that is deleted."""
         call = self._call
         match self.kind:
             case Kind.AUTHENTICATE:
@@ -121,8 +131,7 @@ class Call:
             case Kind.AUTHORIZE:
                 return AccessAttributes(call.get("attributes") or {})
             case _:
-                found = call.get("object")
-                return call.get("oldObject") if found is None else found
+                return call.get("oldObject")
 
     def argument(self, name: str) -> Any:
         request = Request(self._call.get("request") or {})
@@ -167,6 +176,8 @@ class Call:
 
     def run(self) -> Any:
         """Call the function; if it is async, the result is to be awaited."""
+        if self._invocation.takes_only_subject:
+            return self._invocation.hook.function(self.subject)
         objects = self._invocation.objects
         if objects is not None:
             self.subject = objects.instance(self._document)
@@ -188,6 +199,8 @@ class Call:
                 # Most functions change few objects.
                 if orjson.dumps(changed) != self._before:
                     result["object"] = changed
+                else:
+                    self.is_intact = changed is self._document
             case Kind.VALIDATE:
                 if returned is not None:
                     raise WrongResult(
@@ -215,12 +228,14 @@ class Call:
                 result["samples"] = samples_of(returned, hook.options["labels"])
             case Kind.HEALTHZ | Kind.WATCH:
                 pass
-        return self._with_texts(result)
+        return self._with_texts(result) if self._warnings or self._annotations else result
 
     def _changed(self, returned: Any) -> Any:
         """Returns the object that a function has returned, or has changed in place. Raises WrongResult."""
         objects = self._invocation.objects
         if self._unchanged is None or objects is None:
+            if returned is None:
+                return self._document
             return _object_of(returned, self._document)
         if returned is not None and not objects.is_instance(returned):
             return _object_of(returned, self._document)
@@ -261,6 +276,7 @@ class ConversionCall:
     """
 
     kind = Kind.CONVERT
+    is_intact = False
 
     def __init__(self, invocation: Invocation, call: Mapping[str, Any]) -> None:
         self._invocation = invocation

@@ -53,14 +53,14 @@ class ExtensionDependencies(NamedTuple):
     brand: Brand
 
 
-class Turn(NamedTuple):
-    """The round and the index of a call, for annotations of audit events."""
+class MatchedFunction(NamedTuple):
+    """A function whose rules match a kind of write.
 
-    round: int
+    number: its index among all functions of the plugin. resource: the one under which it sees the write.
+    """
+
     number: int
-
-    def __str__(self) -> str:
-        return f"round_{self.round}_index_{self.number}"
+    resource: ServedResource
 
 
 class ExtensionPlugin(Plugin):
@@ -76,6 +76,9 @@ class ExtensionPlugin(Plugin):
         """Raises InvalidExtension."""
         self._with = dependencies
         self._functions: Sequence[AdmissionFunction] = ()
+        # The functions by the kinds of writes that they match, while this table is served.
+        self._table = dependencies.served.current
+        self._matched: dict[tuple[object, str, Operation], Mapping[AdmissionFunction, MatchedFunction]] = {}
         self.configurations = (dependencies.extensions,)
         dependencies.extensions.call_on_change(self._find_functions)
         self._meta_group = dependencies.brand.meta_group
@@ -85,6 +88,7 @@ class ExtensionPlugin(Plugin):
     def _find_functions(self) -> None:
         """Find the functions, also after a reload, which has compiled their conditions before."""
         self._functions = [AdmissionFunction(each) for each in self._with.extensions.of_kind(self.kind)]
+        self._matched = {}
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         same = {resource, *(each.group_resource for each in self._with.equivalents.of(resource))}
@@ -92,24 +96,33 @@ class ExtensionPlugin(Plugin):
 
     # ---- which functions are called
 
-    async def _matched_resource(
-        self, function: AdmissionFunction, write: ReviewedWrite
-    ) -> ServedResource | None:
-        """Returns the resource under which a function sees a write; None if it is not to be called.
+    def _functions_of(self, write: ReviewedWrite) -> Mapping[AdmissionFunction, MatchedFunction]:
+        """Returns the functions whose rules match a write, in their order.
 
-        Raises ApiError if its condition cannot be evaluated.
+        Their rules name neither namespaces nor objects, so that the answer holds for all writes of a kind.
         """
-        rules = function.rules(self._with.served.current)
-        resource = write.matching_resource(rules, with_equivalents=True)
-        if resource is None:
-            return None
-        if function.conditions and not await self._meets_condition(function, write, resource):
-            return None
-        return resource
+        attributes, table = write.attributes, self._with.served.current
+        if table is not self._table:
+            self._table, self._matched = table, {}
+        key = attributes.resource, attributes.subresource, attributes.operation
+        found = self._matched.get(key)
+        if found is None:
+            found = self._matched[key] = {
+                function: MatchedFunction(index, resource)
+                for index, function in enumerate(self._functions)
+                if (resource := write.matching_resource(function.rules(table), with_equivalents=True))
+            }
+        return found
 
     async def _meets_condition(
         self, function: AdmissionFunction, write: ReviewedWrite, resource: ServedResource
     ) -> bool:
+        """Whether the condition of a function, if it has one, selects a write.
+
+        Raises ApiError if it cannot be evaluated.
+        """
+        if not function.conditions:
+            return True
         namespaces = self._with.namespaces if function.sees_namespace else None
         conditions = Conditions(function.conditions, self._with.authorize, namespaces)
         outcome = await conditions.outcome(write, resource, write.description(resource, self._meta_group))
@@ -139,6 +152,8 @@ class ExtensionPlugin(Plugin):
             call |= await _encoded_objects(hook, write, resource)
             with write.attributes.without_slot():
                 result = await hook.call(call, remaining_s)
+        if not result:
+            return answers.NO_CHANGE
         try:
             answer = answers.read(result)
         except InvalidAnswer as invalid:
@@ -160,14 +175,15 @@ class ExtensionPlugin(Plugin):
         return call
 
     def _failed(
-        self, failed: HookFailed, hook: ExtensionHook, write: ReviewedWrite, turn: Turn
+        self, failed: HookFailed, hook: ExtensionHook, write: ReviewedWrite, index: int
     ) -> ReviewOutcome:
-        """Returns what a failure means for the write."""
+        """Returns what a failure means for the write. index: of the call, for the audit event."""
         if hook.info.on_error is OnError.FAIL:
             return ReviewOutcome((), InternalError.of(str(failed)))
         hook.ignored()
         write.attributes.annotate(
-            f"failed-open.{self.annotation_prefix}{turn}", f"{hook.extension}/{hook.info.name}"
+            f"failed-open.{self.annotation_prefix}{_turn(write, index)}",
+            f"{hook.extension}/{hook.info.name}",
         )
         return ReviewOutcome([str(failed)] if hook.info.on_error is OnError.WARN else ())
 
@@ -189,15 +205,18 @@ async def _called_inline(
         subject = orjson.loads(encoded)
         call |= {"object": None, "oldObject": subject}
     else:
-        call |= {"object": subject, "oldObject": _copy(old) if "old" in hook.info.wants else None}
+        is_wanted = old is not None and "old" in hook.info.wants
+        call |= {"object": subject, "oldObject": _copy(old) if is_wanted else None}
     meta = None if subject is None else subject.get("metadata")
+    is_intact = False
     try:
-        result = hook.call_inline(call, encoded)
+        result, is_intact = hook.call_inline(call, encoded)
         # What the function has put into its result may be shared with others, too.
         decoded: Mapping[str, Any] = orjson.loads(orjson.dumps(result)) if result else result
         return decoded
     finally:
-        if subject is not None and subject is write.new and not _is_encoded(subject, encoded):
+        may_differ = not is_intact and subject is not None and subject is write.new
+        if may_differ and not _is_encoded(subject, encoded):
             before = orjson.loads(encoded)
             if meta is not None:
                 # The write path refers to it.
@@ -212,7 +231,7 @@ def _copy(document: Document | None) -> Document | None:
     return copied
 
 
-def _is_encoded(document: Document, encoded: bytes) -> bool:
+def _is_encoded(document: Document | None, encoded: bytes) -> bool:
     try:
         return orjson.dumps(document) == encoded
     except TypeError:
@@ -229,6 +248,12 @@ async def _encoded_objects(
     if write.old is not None and (write.new is None or "old" in hook.info.wants):
         found["oldObject"] = orjson.Fragment(await write.encoded(write.old, resource, is_old=True))
     return found
+
+
+def _turn(write: ReviewedWrite, index: int) -> str:
+    """Returns the round and the index of a call, as annotations of audit events name them."""
+    rounds = write.attributes.rounds
+    return f"round_{int(rounds is not None and rounds.is_second)}_index_{index}"
 
 
 def _denied(hook: ExtensionHook, denial: Document) -> AdmissionDenied:
@@ -262,32 +287,36 @@ class MutatingExtension(ExtensionPlugin):
     ) -> Sequence[str]:
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         assert attributes.rounds is not None
-        rounds = attributes.rounds.of(self)
+        matched = self._functions_of(write)
 
-        async def call(function: AdmissionFunction, index: int) -> ReviewOutcome | None:
-            resource = await self._matched_resource(function, write)
-            if resource is None:
-                return None
-            return await self._call(function.hook, resource, write, Turn(int(rounds.is_second), index))
+        async def call(function: AdmissionFunction, _: int) -> ReviewOutcome | None:
+            return await self._call(function, matched[function], write)
 
-        return await call_in_turn(self._functions, rounds, write, call)
+        return await call_in_turn(matched, attributes.rounds.of(self), write, call)
 
     async def _call(
-        self, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite, turn: Turn
-    ) -> ReviewOutcome:
-        """Call one function, and replace the object by its result."""
+        self, function: AdmissionFunction, matched: MatchedFunction, write: ReviewedWrite
+    ) -> ReviewOutcome | None:
+        """Call one function, and replace the object by its result.
+
+        Returns None if its condition does not select the write.
+        """
+        hook, resource = function.hook, matched.resource
+        if function.conditions and not await self._meets_condition(function, write, resource):
+            return None
         began = perf_counter()
         try:
             outcome = await self._mutated(hook, resource, write)
         except HookFailed as failed:
-            outcome = self._failed(failed, hook, write, turn)
+            outcome = self._failed(failed, hook, write, matched.number)
         except ApiError as error:
             outcome = ReviewOutcome((), error)
         finally:
             write.attributes.waited("mutating-extension", perf_counter() - began)
         if write.attributes.audit is not None:
             told = {"extension": hook.extension, "hook": hook.info.name, "mutated": outcome.has_changed}
-            write.attributes.annotate(f"{self.annotation_prefix}{turn}", orjson.dumps(told).decode())
+            annotation = f"{self.annotation_prefix}{_turn(write, matched.number)}"
+            write.attributes.annotate(annotation, orjson.dumps(told).decode())
         return outcome
 
     async def _mutated(
@@ -351,9 +380,9 @@ class ValidatingExtension(ExtensionPlugin):
     ) -> Sequence[str] | None:
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         calls = [
-            (each.hook, resource)
-            for each in self._functions
-            if (resource := await self._matched_resource(each, write)) is not None
+            (each.hook, matched.resource)
+            for each, matched in self._functions_of(write).items()
+            if await self._meets_condition(each, write, matched.resource)
         ]
         if not calls:
             return None
@@ -371,7 +400,7 @@ class ValidatingExtension(ExtensionPlugin):
         try:
             answer = await self._ask(hook, resource, write)
         except HookFailed as failed:
-            return self._failed(failed, hook, write, Turn(0, index))
+            return self._failed(failed, hook, write, index)
         except ApiError as error:
             return ReviewOutcome((), error)
         denial = answer.denial

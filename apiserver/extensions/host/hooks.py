@@ -104,11 +104,12 @@ class ExtensionHook:
         except TypeError as error:
             raise HookFailed(f"{self.info} cannot be called: {error}", Failure.ERROR) from None
 
-    def call_inline(self, call: Mapping[str, Any], encoded: bytes) -> Mapping[str, Any]:
+    def call_inline(self, call: Mapping[str, Any], encoded: bytes) -> tuple[Mapping[str, Any], bool]:
         """Call the function on the event loop, as `call` does in its runner. It cannot be interrupted.
 
         call: with the objects themselves, which the function may change. encoded: the object that it gets
-        first. Raises HookFailed.
+        first. Returns the result, and whether it is known that the function has not changed that object.
+        Raises HookFailed.
         """
         assert self._inline is not None
         info = self.info

@@ -39,28 +39,25 @@ class Watchdog:
     """
 
     def __init__(self) -> None:
-        # The name of the function that is running, its time, when that ends, and its thread.
-        self._running: tuple[str, float, float, int] | None = None
+        # The name of the function that is running, its time, when that ends, and its thread. Set to None when
+        # the function has returned.
+        self.running: tuple[str, float, float, int] | None = None
         # The process in which the thread runs: it does not run on after a fork.
         self._watching_in = 0
 
     def begin(self, name: str, timeout_s: float) -> None:
         """Note that a function is called in this thread."""
-        self._running = name, timeout_s, time.monotonic() + timeout_s, threading.get_ident()
+        self.running = name, timeout_s, time.monotonic() + timeout_s, threading.get_ident()
         if self._watching_in != (pid := os.getpid()):
             self._watching_in = pid
             threading.Thread(target=self._watch, name="inline-watchdog", daemon=True).start()
-
-    def end(self) -> None:
-        """Note that it has returned."""
-        self._running = None
 
     def _watch(self) -> None:
         reported: tuple[str, float, float, int] | None = None
         idle_s = 0.0
         while idle_s < _IDLE_S:
             time.sleep(_LOOK_EVERY_S)
-            running = self._running
+            running = self.running
             idle_s = idle_s + _LOOK_EVERY_S if running is None else 0.0
             if running is None or running is reported:
                 continue
@@ -68,7 +65,7 @@ class Watchdog:
             if time.monotonic() < late_at:
                 continue
             frame = sys._current_frames().get(thread)
-            if frame is None or self._running is not running:
+            if frame is None or self.running is not running:
                 continue
             reported = running
             log.warning(
@@ -87,33 +84,33 @@ def _below_own(stack: traceback.StackSummary) -> Sequence[traceback.FrameSummary
 
 
 class InlineFunction:
-    """A function with `inline=True`. name: as in logs. overruns: how often it has taken too long."""
+    """A function with `inline=True`. name: as in logs.
+
+    overruns: how often it has taken too long. is_too_slow: whether that was too often.
+    """
 
     def __init__(self, hook: Hook, name: str, timeout_s: float, watchdog: Watchdog) -> None:
         self._invocation = Invocation(hook, _no_api)
         self._name, self._timeout_s, self._watchdog = name, timeout_s, watchdog
         self.overruns = 0
+        self.is_too_slow = False
 
-    @property
-    def is_too_slow(self) -> bool:
-        return self.overruns >= OVERRUNS_MAX
-
-    def call(self, info: HookInfo, call: Mapping[str, Any], encoded: bytes) -> Mapping[str, Any]:
+    def call(self, info: HookInfo, call: Mapping[str, Any], encoded: bytes) -> tuple[Mapping[str, Any], bool]:
         """Returns the result of the function. See `hooks.ExtensionHook.call_inline`."""
         begun = self._invocation.begin(call, encoded=encoded)
         self._watchdog.begin(self._name, self._timeout_s)
         try:
             found = outcome(begun)
         finally:
-            self._watchdog.end()
+            self._watchdog.running = None
         if (error := found.get("error")) is not None:
             raise HookFailed.of(info, error)
-        result: Mapping[str, Any] = found["result"]
-        return result
+        return found["result"], begun.is_intact
 
     def overran(self, took_s: float) -> None:
         """Count a call that took too long."""
         self.overruns += 1
+        self.is_too_slow = self.overruns >= OVERRUNS_MAX
         then = "; from now on it is not called inline" if self.overruns == OVERRUNS_MAX else ""
         log.warning(
             "%s took %.3g s, more than its %g s, %d of %d times%s",

@@ -47,6 +47,7 @@ WAITING_MAX: Final = 10_000
 RESTART: Final = Backoff(base_s=0.1, max_s=30.0)
 # A worker that has run for so long was healthy: the delays begin anew.
 HEALTHY_S: Final = 60.0
+_NOT_STARTED: Final = ExtensionInfo("", (), (), ())
 
 
 class _PendingCall:
@@ -104,6 +105,7 @@ class WorkerRunner:
 
     spec: see `extensions.loading`. api: returns how an extension of a name reaches the server.
     on_end: called when a worker has ended, with the reason and the seconds until the next one starts.
+    info: of the extension, once a worker has started.
     files: those of the extension's code, as far as they were imported when it was loaded.
     check: called before new code with other functions takes over; raises CannotLoad to keep the old code.
     on_change: called when it has taken over.
@@ -118,8 +120,9 @@ class WorkerRunner:
         wait_max_s: float = WAIT_MAX_S,
     ) -> None:
         self._spec, self._api, self._on_end, self._restart = spec, api, on_end, restart
-        self._info: ExtensionInfo | None = None
-        self._wait_min_s = wait_max_s
+        self.info = _NOT_STARTED
+        # How long a call may wait: also for the longest function that has the worker for itself.
+        self._wait_max_s = self._wait_min_s = wait_max_s
         self.functions: Sequence[Hook] = ()
         self._worker: WorkerProcess | None = None
         self._is_ready = False
@@ -147,20 +150,14 @@ class WorkerRunner:
         self._loop = asyncio.get_running_loop()
 
     @property
-    def info(self) -> ExtensionInfo:
-        assert self._info is not None
-        return self._info
-
-    @property
     def is_ready(self) -> bool:
         """Whether a worker takes calls."""
         return self._is_ready and self._worker is not None and self._worker.is_connected
 
-    @property
-    def _wait_max_s(self) -> float:
-        """How long a call may wait: also for the longest function that has the worker for itself."""
-        alone = (each.timeout_s for each in self.info.hooks if each.mode is Mode.ALONE)
-        return max(self._wait_min_s, max(alone, default=0.0) + 2 * STOP_TIMEOUT_S)
+    def _set_info(self, info: ExtensionInfo) -> None:
+        self.info = info
+        alone = (each.timeout_s for each in info.hooks if each.mode is Mode.ALONE)
+        self._wait_max_s = max(self._wait_min_s, max(alone, default=0.0) + 2 * STOP_TIMEOUT_S)
 
     @property
     def pid(self) -> int | None:
@@ -169,9 +166,9 @@ class WorkerRunner:
 
     async def start(self) -> None:
         """Start the first worker. Raises CannotLoad."""
-        self._info = await self._start_worker()
-        if any(each.inline for each in self._info.hooks):
-            self.functions = await asyncio.to_thread(load_inline, self._spec, self._info)
+        self._set_info(await self._start_worker())
+        if any(each.inline for each in self.info.hooks):
+            self.functions = await asyncio.to_thread(load_inline, self._spec, self.info)
         if self._worker is None or not self._worker.is_connected:
             raise CannotLoad("its worker has ended")
         self._is_ready = True
@@ -230,7 +227,7 @@ class WorkerRunner:
         old = self.info
         if info == old:
             return
-        self._info = info
+        self._set_info(info)
         for each in (*self._running.values(), *self._suspects, *self._waiting):
             hook = info.counterpart(old, each.hook)
             if hook is None:
