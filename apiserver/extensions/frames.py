@@ -24,7 +24,7 @@ and the worker sends
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -54,22 +54,43 @@ class FrameReader:
         self._received = bytearray()
         self._frame_bytes_max = frame_bytes_max
 
-    def feed(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """Yields the messages that are complete. Raises InvalidFrame."""
+    def feed(self, data: bytes) -> Iterable[dict[str, Any]]:
+        """Returns the messages that are complete. To iterate over them raises InvalidFrame, as this does."""
+        # Most messages come alone and in one piece.
+        end = len(data)
+        if not self._received and end >= _LENGTH_BYTES and _length(data) == end - _LENGTH_BYTES:
+            self._require_allowed(end - _LENGTH_BYTES)
+            return (_message(memoryview(data)[_LENGTH_BYTES:]),)
+        return self._split(data)
+
+    def _split(self, data: bytes) -> Iterator[dict[str, Any]]:
         received = self._received
         received += data
         while len(received) >= _LENGTH_BYTES:
-            length = int.from_bytes(received[:_LENGTH_BYTES], "big")
-            if self._frame_bytes_max and length > self._frame_bytes_max:
-                raise InvalidFrame(f"a message of {length} bytes, more than {self._frame_bytes_max}")
+            length = _length(received)
+            self._require_allowed(length)
             end = _LENGTH_BYTES + length
             if len(received) < end:
                 return
-            try:
-                message = orjson.loads(memoryview(received)[_LENGTH_BYTES:end])
-            except orjson.JSONDecodeError as error:
-                raise InvalidFrame(f"a message that is not JSON: {error}") from None
+            message = _message(memoryview(received)[_LENGTH_BYTES:end])
             del received[:end]
-            if not isinstance(message, dict):
-                raise InvalidFrame("a message that is no object")
             yield message
+
+    def _require_allowed(self, length: int) -> None:
+        if self._frame_bytes_max and length > self._frame_bytes_max:
+            raise InvalidFrame(f"a message of {length} bytes, more than {self._frame_bytes_max}")
+
+
+def _length(data: bytes | bytearray) -> int:
+    return int.from_bytes(data[:_LENGTH_BYTES], "big")
+
+
+def _message(encoded: memoryview) -> dict[str, Any]:
+    """Raises InvalidFrame."""
+    try:
+        message = orjson.loads(encoded)
+    except orjson.JSONDecodeError as error:
+        raise InvalidFrame(f"a message that is not JSON: {error}") from None
+    if not isinstance(message, dict):
+        raise InvalidFrame("a message that is no object")
+    return message

@@ -5,11 +5,15 @@ FD: the socket to the server (see `frames`). SPEC: see `loading`.
 Functions that are not async run one after the other, as most are short, and so need no locks. Those that use
 the client of the server wait for it, and run in threads; async functions run as tasks. The server ends this
 process if a function does not let the others run.
+
+An extension that has only functions of the first kind needs no event loop, which would take three times the
+processor time of a call.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import resource
@@ -35,6 +39,8 @@ CANCELLED: Final = {"error": {"message": "was cancelled"}}
 # The default of 8 MiB counts as allocated memory. With 1 MiB, deep recursion ends the process.
 THREAD_STACK_BYTES: Final = 2 * 1024 * 1024
 _PR_SET_PDEATHSIG: Final = 1
+# Most calls come in one piece. More would be allocated and given back for each.
+_RECEIVED_BYTES_MAX: Final = 64 * 1024
 
 
 class _Worker(asyncio.Protocol):
@@ -121,11 +127,11 @@ class _Worker(asyncio.Protocol):
         window.open()
 
     def _send_event(self, number: int, encoded: bytes) -> None:
-        self._write(framed(b'{"stream":%d,"event":%b}' % (number, encoded)))
+        self.write(framed(b'{"stream":%d,"event":%b}' % (number, encoded)))
 
     def _end_stream(self, number: int, task: asyncio.Task[dict[str, Any]]) -> None:
         del self._tasks[number], self._windows[number]
-        self.send({"stream": number, "end": {} if task.cancelled() else task.result()})
+        self.write(frame({"stream": number, "end": {} if task.cancelled() else task.result()}))
 
     async def _waiting_for_server(self, call: HookCall) -> dict[str, Any]:
         """Run a function in a thread, if there is one for it."""
@@ -151,29 +157,50 @@ class _Worker(asyncio.Protocol):
             return await result
 
     def _answer(self, number: int, found: Mapping[str, Any]) -> None:
-        try:
-            encoded = frame({"id": number, **found})
-        except TypeError as error:
-            text = f"has returned what JSON cannot express: {error}"
-            encoded = frame({"id": number, "error": {"message": text}})
-        if len(encoded) > FRAME_BYTES_MAX:  # The server would end this process.
-            text = f"has returned {len(encoded)} bytes, more than {FRAME_BYTES_MAX}"
-            encoded = frame({"id": number, "error": {"message": text}})
-        self._write(encoded)
+        self.write(_answer(number, found))
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        self._write(frame(message))
-
-    def _write(self, encoded: bytes) -> None:
+    def write(self, encoded: bytes) -> None:
         if self._transport is not None:
             self._transport.write(encoded)
 
 
-async def _serve(connection: socket.socket, extension: Extension, description: Mapping[str, Any]) -> None:
+def _answer(number: int, found: Mapping[str, Any]) -> bytes:
+    """Returns the frame that answers a call. found: its outcome."""
+    try:
+        encoded = frame({"id": number, **found})
+    except TypeError as error:
+        text = f"has returned what JSON cannot express: {error}"
+        encoded = frame({"id": number, "error": {"message": text}})
+    if len(encoded) > FRAME_BYTES_MAX:  # The server would end this process.
+        text = f"has returned {len(encoded)} bytes, more than {FRAME_BYTES_MAX}"
+        encoded = frame({"id": number, "error": {"message": text}})
+    return encoded
+
+
+async def _serve(connection: socket.socket, extension: Extension, ready: bytes) -> None:
     loop = asyncio.get_running_loop()
     _, worker = await loop.create_unix_connection(lambda: _Worker(extension), sock=connection)
-    worker.send({"ready": description, "files": files_of(extension)})
+    worker.write(ready)
     await worker.ended
+
+
+def _serve_alone(connection: socket.socket, extension: Extension, ready: bytes) -> None:
+    """Run functions of `Mode.ALONE` until the server ends the connection."""
+    invocations = [Invocation(each, _no_api) for each in extension.hooks]
+    reader = FrameReader(0)
+    with contextlib.suppress(OSError):  # The server has ended.
+        connection.sendall(ready)
+        while data := connection.recv(_RECEIVED_BYTES_MAX):
+            for message in reader.feed(data):
+                # These functions use no client, and cannot be cancelled: they are over when others arrive.
+                if "hook" not in message:
+                    continue
+                call = invocations[message["hook"]].begin(message["call"], message["timeoutSeconds"])
+                connection.sendall(_answer(message["id"], outcome(call)))
+
+
+def _no_api(_mode: Mode, _ends_at: float) -> None:
+    """Functions of `Mode.ALONE` have no client, as they cannot wait."""
 
 
 def _threads_max(memory_limit_bytes: int) -> int:
@@ -204,7 +231,7 @@ def main(arguments: Sequence[str]) -> None:
     connection = socket.socket(fileno=int(descriptor))
     try:
         extension = load(spec)
-        description = extension.describe()
+        ready = frame({"ready": extension.describe(), "files": files_of(extension)})
         for each in extension.hooks:
             if each.uses_api:
                 import_client(each.mode)
@@ -213,7 +240,10 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(1)
     threading.stack_size(THREAD_STACK_BYTES)
     _limit_memory(extension.memory_limit_bytes)
-    asyncio.run(_serve(connection, extension, description))
+    if all(each.mode is Mode.ALONE for each in extension.hooks):
+        _serve_alone(connection, extension, ready)
+    else:
+        asyncio.run(_serve(connection, extension, ready))
     os._exit(0)  # A thread of the extension may still run.
 
 

@@ -323,3 +323,23 @@ async def test_more_functions_than_can_wait_for_the_server_are_refused_at_once()
     assert found[:-1] == [{}] * THREADS_MAX
     assert "too many functions wait for the server" in str(found[-1])
     await worker.runner.close()
+
+
+async def test_functions_that_all_run_alone_are_called_one_after_the_other() -> None:
+    """Their worker has no event loop."""
+    worker = Worker("nothing:process")
+    await worker.runner.start()
+    try:
+        # It arrives in many pieces.
+        large = {"object": {**POD, "spec": {"text": "x" * 1_000_000}}}
+        hook = worker.hook("does_nothing")
+        calls = [worker.runner.call(hook, orjson.dumps(each)) for each in (CALL, large, CALL)]
+        assert await asyncio.gather(*calls) == [{}] * 3
+        cancelled = asyncio.create_task(worker.call("does_nothing"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        worker.runner.update_api()
+        assert await worker.call("does_nothing") == {}
+    finally:
+        await worker.runner.close()
+    assert worker.ends == []

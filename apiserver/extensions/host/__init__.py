@@ -3,6 +3,7 @@
     runner          the interface of both ways to run functions
     worker_process  one worker process, from its start to its end
     worker_runner   keeps a worker running, and decides what becomes of calls when it is late or ends
+    pending_calls   the calls without a result, and the timer that ends late ones
     inline          runs functions with `inline=True`, in this process and without a runner
     local_runner    runs functions in this process, of extensions that tests pass as objects
     daemon_threads  threads for the functions of these that wait for the server

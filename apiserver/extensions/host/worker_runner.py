@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from apiserver.controller_runtime.work_queue import Backoff
-from apiserver.extensions.frames import frame, framed
+from apiserver.extensions.frames import frame
 from apiserver.extensions.hooks import Hook, Kind, Mode
 from apiserver.extensions.host.event_stream import EventStream
 from apiserver.extensions.host.inline import load_inline
+from apiserver.extensions.host.pending_calls import CallTimer, PendingCall
 from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo, Failure, HookFailed, HookInfo
 from apiserver.extensions.host.worker_process import WorkerProcess
 
@@ -48,56 +49,6 @@ RESTART: Final = Backoff(base_s=0.1, max_s=30.0)
 # A worker that has run for so long was healthy: the delays begin anew.
 HEALTHY_S: Final = 60.0
 _NOT_STARTED: Final = ExtensionInfo("", (), (), ())
-
-
-class _PendingCall:
-    """A call without a result.
-
-    is_suspect: it was running when a worker ended. stream: gets the events that follow the result of a watch.
-    """
-
-    __slots__ = (
-        "_timer",
-        "began_at",
-        "call",
-        "future",
-        "hook",
-        "is_suspect",
-        "number",
-        "stream",
-        "timeout_s",
-    )
-
-    def __init__(self, number: int, hook: HookInfo, call: bytes, timeout_s: float) -> None:
-        self.number, self.hook, self.call, self.timeout_s = number, hook, call, timeout_s
-        self.future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self.is_suspect = False
-        self.stream: EventStream | None = None
-        self.began_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self.future.done()
-
-    def encoded(self) -> bytes:
-        return framed(
-            b'{"id":%d,"hook":%d,"timeoutSeconds":%g,"call":%b}'
-            % (self.number, self.hook.number, self.timeout_s, self.call)
-        )
-
-    def within(self, timeout_s: float, late: Callable[[_PendingCall], None]) -> None:
-        """Set the time of what comes next: to wait, or to run. late: called if it is not over then."""
-        self.stop_timer()
-        self._timer = asyncio.get_running_loop().call_later(timeout_s, late, self)
-
-    def stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def fail(self, why: str, failure: Failure) -> None:
-        if not self.future.done():
-            self.future.set_exception(HookFailed(why, failure))
 
 
 class WorkerRunner:
@@ -130,10 +81,10 @@ class WorkerRunner:
         self._ends = 0
         self._last_number = 0
         # Calls that are not sent yet: those that were running when a worker ended, and all others.
-        self._suspects: deque[_PendingCall] = deque()
-        self._waiting: deque[_PendingCall] = deque()
-        self._running: dict[int, _PendingCall] = {}
-        self._alone: _PendingCall | None = None
+        self._suspects: deque[PendingCall] = deque()
+        self._waiting: deque[PendingCall] = deque()
+        self._running: dict[int, PendingCall] = {}
+        self._alone: PendingCall | None = None
         self._stopping: dict[int, asyncio.TimerHandle] = {}
         # The watches whose functions have begun, until these end.
         self._streams: dict[int, tuple[HookInfo, EventStream]] = {}
@@ -148,6 +99,7 @@ class WorkerRunner:
         self.on_change: Callable[[], None] = lambda: None
         self._reloading = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
+        self._timer = CallTimer(self._calls, self._end_late)
 
     @property
     def is_ready(self) -> bool:
@@ -228,7 +180,7 @@ class WorkerRunner:
         if info == old:
             return
         self._set_info(info)
-        for each in (*self._running.values(), *self._suspects, *self._waiting):
+        for each in self._calls():
             hook = info.counterpart(old, each.hook)
             if hook is None:
                 each.fail(f"{each.hook} has been removed by a reload", Failure.NOT_RUNNING)
@@ -242,8 +194,8 @@ class WorkerRunner:
         self._forget_running()
         for each in reversed(running):
             if not each.is_over:
-                each.within(self._wait_max_s, self._not_begun)
                 self._waiting.appendleft(each)
+                self._timer.limit(each, self._wait_max_s)
         self._send_waiting()
 
     def _forget_running(self) -> None:
@@ -261,10 +213,11 @@ class WorkerRunner:
         if self._worker is not None:
             await self._worker.close()
         self._end_streams()
-        for each in (*self._running.values(), *self._suspects, *self._waiting):
+        for each in self._calls():
             each.fail("the server stops", Failure.NOT_RUNNING)
         for timer in self._stopping.values():
             timer.cancel()
+        self._timer.close()
 
     # ---- calls
 
@@ -285,7 +238,7 @@ class WorkerRunner:
             raise
         return stream
 
-    def _pending(self, hook: HookInfo, call: bytes, timeout_s: float | None) -> _PendingCall:
+    def _pending(self, hook: HookInfo, call: bytes, timeout_s: float | None) -> PendingCall:
         """Returns a new call. Raises HookFailed if it is refused."""
         timeout_s = hook.timeout_s if timeout_s is None else min(timeout_s, hook.timeout_s)
         if not self._is_ready and (delay_s := self._starts_at - self._loop.time()) > self._wait_max_s:
@@ -297,16 +250,18 @@ class WorkerRunner:
         if len(self._waiting) >= WAITING_MAX:
             raise HookFailed(f"{hook} cannot be called: {WAITING_MAX} calls wait", Failure.NOT_RUNNING)
         self._last_number += 1
-        return _PendingCall(self._last_number, hook, call, timeout_s)
+        return PendingCall(self._last_number, hook, call, timeout_s)
 
-    async def _result(self, pending: _PendingCall) -> Mapping[str, Any]:
-        pending.within(self._wait_max_s, self._not_begun)
-        self._waiting.append(pending)
-        self._send_waiting()
+    async def _result(self, pending: PendingCall) -> Mapping[str, Any]:
+        if not self._waiting and not self._suspects and self._can_run(pending):
+            self._send(pending)
+        else:
+            self._waiting.append(pending)
+            self._timer.limit(pending, self._wait_max_s)
+            self._send_waiting()
         try:
             return await pending.future
         finally:
-            pending.stop_timer()
             if pending.number in self._running:  # The caller has been cancelled.
                 self._stop(pending)
 
@@ -322,30 +277,40 @@ class WorkerRunner:
             if queue and queue[0].is_suspect:
                 return
 
-    def _can_run(self, pending: _PendingCall) -> bool:
+    def _can_run(self, pending: PendingCall) -> bool:
         """Whether a call can run beside those that are running. What may end a worker runs alone."""
-        if not self.is_ready or self._alone is not None:
+        if self._alone is not None or not self.is_ready:
             return False
         return not (pending.is_suspect and self._running)
 
-    def _send(self, pending: _PendingCall) -> None:
+    def _send(self, pending: PendingCall) -> None:
         assert self._worker is not None
         self._running[pending.number] = pending
-        pending.began_at = self._loop.time()
         if pending.is_suspect or pending.hook.mode is Mode.ALONE:
             self._alone = pending
-        pending.within(pending.timeout_s, self._late)
+        pending.began_at = self._timer.limit(pending, pending.timeout_s)
         self._worker.send(pending.encoded())
 
-    def _not_begun(self, pending: _PendingCall) -> None:
+    def _calls(self) -> list[PendingCall]:
+        """Returns the calls that run or wait."""
+        return [*self._running.values(), *self._suspects, *self._waiting]
+
+    def _end_late(self, pending: PendingCall) -> None:
+        """End a call that has waited, or run, for too long."""
+        if pending.number in self._running:
+            self._late(pending)
+        else:
+            self._not_begun(pending)
+
+    def _not_begun(self, pending: PendingCall) -> None:
         failure = Failure.TIMEOUT if self._is_ready else Failure.NOT_RUNNING
         pending.fail(f"{pending.hook} could not begin within {self._wait_max_s:g} s", failure)
 
-    def _late(self, pending: _PendingCall) -> None:
+    def _late(self, pending: PendingCall) -> None:
         pending.fail(f"{pending.hook} has not returned within {pending.timeout_s:g} s", Failure.TIMEOUT)
         self._stop(pending)
 
-    def _stop(self, pending: _PendingCall) -> None:
+    def _stop(self, pending: PendingCall) -> None:
         """Ask the function of a call that is over to stop, and end the worker if it does not.
 
         The function has its time for that, if it is not long: clients that go, or have less time, end no
@@ -378,7 +343,7 @@ class WorkerRunner:
         if pending is None:
             self._note_stray(worker)
             return
-        if (timer := self._stopping.pop(pending.number, None)) is not None:
+        if self._stopping and (timer := self._stopping.pop(pending.number, None)) is not None:
             timer.cancel()
         if self._alone is pending:
             self._alone = None
@@ -388,9 +353,10 @@ class WorkerRunner:
                 self._stop_stream(pending.number)
         if not pending.is_over:
             self._conclude(pending, message)
-        self._send_waiting()
+        if self._waiting or self._suspects:
+            self._send_waiting()
 
-    def _conclude(self, pending: _PendingCall, message: Mapping[str, Any]) -> None:
+    def _conclude(self, pending: PendingCall, message: Mapping[str, Any]) -> None:
         pending.is_suspect = False
         if isinstance(result := message.get("result"), dict):
             pending.future.set_result(result)
@@ -483,9 +449,9 @@ class WorkerRunner:
             if not is_known and (each.is_suspect or len(running) == 1 or is_repeated):
                 each.fail(f"{each.hook} has ended its worker: {why}", Failure.ENDED)
                 continue
-            each.within(self._wait_max_s, self._not_begun)
             each.is_suspect = not is_known
             (self._waiting if is_known else self._suspects).append(each)
+            self._timer.limit(each, self._wait_max_s)
 
     def _begin_restart(self, delay_s: float, *, counts: bool = True) -> None:
         """Start a worker after a delay. counts: whether the end of the last one counts for later delays."""
