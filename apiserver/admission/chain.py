@@ -199,6 +199,8 @@ class PluginReinvocations:
     called: those that were called and may be called again. due: those that must be.
     """
 
+    __slots__ = ("_left", "_rounds", "called", "due")
+
     def __init__(self, rounds: ReinvocationContext) -> None:
         self._rounds = rounds
         self.called: set[Hashable] = set()

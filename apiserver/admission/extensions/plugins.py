@@ -274,64 +274,60 @@ class MutatingExtension(ExtensionPlugin):
     kind = Kind.MUTATE
     audit_step = "mutation"
 
-    async def mutate(
-        self, attributes: AdmissionAttributes, new: Document, old: Document | None
-    ) -> Sequence[str]:
-        return await self._call_in_turn(attributes, new, old)
-
     async def mutate_deletion(self, attributes: AdmissionAttributes, old: Document | None) -> Sequence[str]:
-        return await self._call_in_turn(attributes, None, old)
+        return await self.mutate(attributes, None, old)
 
-    async def _call_in_turn(
+    async def mutate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str]:
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         assert attributes.rounds is not None
         matched = self._functions_of(write)
-
-        async def call(function: AdmissionFunction, _: int) -> ReviewOutcome | None:
-            return await self._call(function, matched[function], write)
-
+        call = partial(self._call, write, matched)
         return await call_in_turn(matched, attributes.rounds.of(self), write, call)
 
     async def _call(
-        self, function: AdmissionFunction, matched: MatchedFunction, write: ReviewedWrite
+        self,
+        write: ReviewedWrite,
+        matched: Mapping[AdmissionFunction, MatchedFunction],
+        function: AdmissionFunction,
+        _: int,
     ) -> ReviewOutcome | None:
-        """Call one function, and replace the object by its result.
+        """Call one of the matched functions, and replace the object by its result.
 
         Returns None if its condition does not select the write.
         """
-        hook, resource = function.hook, matched.resource
+        hook, (number, resource) = function.hook, matched[function]
         if function.conditions and not await self._meets_condition(function, write, resource):
             return None
         began = perf_counter()
         try:
-            outcome = await self._mutated(hook, resource, write)
+            answer = await self._ask(hook, resource, write)
+            # Most functions change few objects.
+            is_unchanged = answer is answers.NO_CHANGE
+            outcome = NOTHING if is_unchanged else await _mutated(hook, answer, write, resource)
         except HookFailed as failed:
-            outcome = self._failed(failed, hook, write, matched.number)
+            outcome = self._failed(failed, hook, write, number)
         except ApiError as error:
             outcome = ReviewOutcome((), error)
         finally:
             write.attributes.waited("mutating-extension", perf_counter() - began)
         if write.attributes.audit is not None:
             told = {"extension": hook.extension, "hook": hook.info.name, "mutated": outcome.has_changed}
-            annotation = f"{self.annotation_prefix}{_turn(write, matched.number)}"
+            annotation = f"{self.annotation_prefix}{_turn(write, number)}"
             write.attributes.annotate(annotation, orjson.dumps(told).decode())
         return outcome
 
-    async def _mutated(
-        self, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite
-    ) -> ReviewOutcome:
-        answer = await self._ask(hook, resource, write)
-        if answer is answers.NO_CHANGE:
-            return NOTHING
-        if answer.denial is not None:
-            return ReviewOutcome(answer.warnings, _denied(hook, answer.denial))
-        if answer.changed is None:
-            return ReviewOutcome(answer.warnings)
-        return ReviewOutcome(
-            answer.warnings, has_changed=await _replaced(hook, answer.changed, write, resource)
-        )
+
+async def _mutated(
+    hook: ExtensionHook, answer: FunctionAnswer, write: ReviewedWrite, resource: ServedResource
+) -> ReviewOutcome:
+    """Returns the outcome of an answer, whose object has then replaced that of the write."""
+    if answer.denial is not None:
+        return ReviewOutcome(answer.warnings, _denied(hook, answer.denial))
+    if answer.changed is None:
+        return ReviewOutcome(answer.warnings)
+    return ReviewOutcome(answer.warnings, has_changed=await _replaced(hook, answer.changed, write, resource))
 
 
 async def _replaced(
