@@ -57,6 +57,12 @@ def main(
         return exit_codes.FAILURE
 
 
+def kubectl_rewind() -> int:
+    """The program `kubectl-rewind`, a plugin of kubectl: `kubectl rewind` is `apiserver history`."""
+    _end_at_signals()
+    return main(["history", *sys.argv[1:]])
+
+
 def _end_at_signals() -> None:
     """Let SIGINT and SIGTERM end the program without a traceback until a command handles them.
 
@@ -220,6 +226,7 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[Callable[[Sequence[str]], int], int]]] = 
     "auth": (partial(_ask, "auth"), exit_codes.USAGE),
     "deprecations": (partial(_ask, "deprecations"), exit_codes.USAGE),
     "top": (partial(_ask, "top"), exit_codes.FAILURE),
+    "history": (partial(_ask, "history"), exit_codes.FAILURE),
     "conformance": (partial(_run_alone, "conformance"), exit_codes.USAGE),
     "types": (partial(_ask, "types"), exit_codes.FAILURE),
     "doctor": (partial(_run_alone, "doctor"), exit_codes.USAGE),

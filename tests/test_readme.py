@@ -74,6 +74,7 @@ OTHERS: Final = {
     "etcdctl": {"cluster", "endpoints", "physical", "write-out"},
     "etcdutl": {"bump-revision", "initial-advertise-peer-urls", "mark-compacted", "name"},
     "kubectl apply": {"filename", "force-conflicts"},
+    "kubectl patch": {"patch"},
     "make bench": {"store"},
     "make release": {"commit", "no-image"},
     "mypy": {"strict"},

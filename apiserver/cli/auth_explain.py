@@ -23,7 +23,7 @@ from apiserver.auth.authz.rbac.rules import Malformed
 from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
-from apiserver.cli.named_resources import found
+from apiserver.cli.named_resources import add_group_domain_option, brand_of, found
 from apiserver.cli.printing import print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.meta.brand import Brand
@@ -62,10 +62,9 @@ def run(arguments: Sequence[str]) -> int:
     Raises UsageError, RequestFailed; exits for --help.
     """
     given = parser().parse_args(arguments)
-    brand = Brand(*([given.group_domain] if given.group_domain else []))
     client = ApiClient(ServerOptions.of(given), "auth explain")
     try:
-        return _explain(client, brand, given)
+        return _explain(client, brand_of(given), given)
     finally:
         client.close()
 
@@ -113,12 +112,7 @@ def parser() -> IntermixedParser:
         "-A", "--all-namespaces", action="store_true", help="Explain a request across all namespaces."
     )
     add_server_options(explain)
-    explain.add_argument(
-        "--group-domain",
-        metavar="DOMAIN",
-        default="",
-        help="The value of the server's --group-domain. (default k8s.io)",
-    )
+    add_group_domain_option(explain)
     return parser
 
 

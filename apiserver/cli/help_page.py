@@ -18,7 +18,7 @@ _ABOUT: Final = """
 apiserver serves the Kubernetes API without a cluster, on an embedded store or etcd.
 """
 _MORE: Final = """
-'apiserver COMMAND --help' describes a command. 'apiserver --help-all' lists all flags of the server.
+'apiserver COMMAND --help' describes a command.
 """
 FLAGS: Final = (
     ("--config FILE", "A YAML file that contains flags."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -16,16 +17,32 @@ _NEVER_SERVED: Final = frozenset({"users", "groups", "uids", "userextras", "sign
 
 
 class NamedResource(NamedTuple):
+    """A resource. version: that which the server prefers, or that was named; empty if it is not known."""
+
     group: str
     resource: str
     is_namespaced: bool = True
+    version: str = ""
 
 
 class _Served(NamedTuple):
     resource: NamedResource
-    version: str
     singular: str
     short_names: tuple[str, ...]
+
+
+def add_group_domain_option(parser: argparse.ArgumentParser) -> None:
+    """Have a parser take the domain of the server's own groups, for `brand_of`."""
+    parser.add_argument(
+        "--group-domain",
+        metavar="DOMAIN",
+        default="",
+        help="The value of the server's --group-domain. (default k8s.io)",
+    )
+
+
+def brand_of(given: argparse.Namespace) -> Brand:
+    return Brand(*([given.group_domain] if given.group_domain else []))
 
 
 def found(client: ApiClient, brand: Brand, name: str) -> NamedResource:
@@ -73,8 +90,9 @@ def _served(document: Any) -> Iterator[_Served]:
         for version in group["versions"]:
             for each in version.get("resources", ()):
                 yield _Served(
-                    NamedResource(name, each["resource"], each.get("scope") == "Namespaced"),
-                    version["version"],
+                    NamedResource(
+                        name, each["resource"], each.get("scope") == "Namespaced", version["version"]
+                    ),
                     each.get("singularResource", ""),
                     tuple(each.get("shortNames", ())),
                 )
@@ -82,8 +100,8 @@ def _served(document: Any) -> Iterator[_Served]:
 
 def _is_of(served: _Served, qualifier: str) -> bool:
     """qualifier: a group, `VERSION.GROUP`, or nothing; of the core group `VERSION.`, or the version alone."""
-    group = served.resource.group
-    return qualifier in ("", group, f"{served.version}.{group}", group or served.version)
+    group, version = served.resource.group, served.resource.version
+    return qualifier in ("", group, f"{version}.{group}", group or version)
 
 
 def _not_found(name: str, short: str, served: list[_Served]) -> str:

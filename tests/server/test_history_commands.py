@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import base64
+import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from apiserver.registry.patch import merge_patch
 from tests.support.api import Api
+from tests.support.eventually import WITHIN_S
+from tests.support.kubectl import each_version, program
 from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
@@ -153,3 +161,138 @@ def test_a_large_object_is_compared(api: Api) -> None:
     found = api.get(f"{path}/history?from={old}").ok()
     assert found["mergePatch"] == {"data": {"key-7": "w", "key-19999": None}}
     assert found["yamlDiff"].count("@@\n") == 2
+
+
+# ---- apiserver history
+
+
+def history(server: ServerProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs `apiserver history` as a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "apiserver", "history", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+        env={**os.environ, "KUBECONFIG": str(server.kubeconfig)},
+    )
+
+
+def printed(ended: subprocess.CompletedProcess[str]) -> str:
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+def refused(ended: subprocess.CompletedProcess[str]) -> str:
+    """Returns the line on stderr."""
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (line,) = ended.stderr.splitlines()
+    return line.removeprefix("apiserver: ")
+
+
+def columns(line: str) -> list[str]:
+    return re.split(r" {3,}", line)
+
+
+def test_the_versions_are_a_table(server: ServerProcess, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/listed"
+    created = version_of(api.post(CONFIG_MAPS, config_map("listed", a="1")).ok())
+    fields = {f"k{number}": "v" for number in range(7)}
+    changed = version_of(api.patch(f"{path}?fieldManager=mine", {"data": fields}).ok())
+    api.delete(path).ok()
+    head, *rows = printed(history(server, "cm", "listed")).splitlines()
+    assert columns(head) == ["REVISION", "TIME", "USER", "MANAGER", "VERB", "CHANGED"]
+    found = [columns(row) for row in rows]
+    assert [(row[0], *row[2:]) for row in found[1:]] == [
+        (changed, "admin", "mine", "patch", "data.k0, data.k1, data.k2, data.k3, data.k4, 2 more"),
+        (created, "admin", "unknown", "create", "-"),
+    ]
+    assert found[0][4:] == ["delete", "deleted"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found[0][1])
+    documents = json.loads(printed(history(server, "configmaps", "listed", "-n", "default", "-o", "json")))
+    assert documents == api.get(f"{path}/history").ok()
+    few = printed(history(server, "list", "configmap", "listed", "--limit=2")).splitlines()
+    assert few[1:] == [*rows[:2], "... more versions; --limit shows them"]
+
+
+def test_all_versions_are_more_than_a_page(server: ServerProcess, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/many"
+    api.post(CONFIG_MAPS, config_map("many", n="0")).ok()
+    for number in range(1, 520):
+        api.patch(path, {"data": {"n": str(number)}}).ok()
+    assert len(printed(history(server, "cm", "many", "--limit=0")).splitlines()) == 521
+
+
+def test_moments_of_the_command(server: ServerProcess, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/moved"
+    created = api.post(CONFIG_MAPS, config_map("moved", mode="slow")).ok()
+    changed = api.patch(path, {"data": {"mode": "fast"}}).ok()
+    old, new = version_of(created), version_of(changed)
+    diff = printed(history(server, "diff", "cm", "moved", old, new))
+    assert diff == api.get(f"{path}/history?from={old}&to={new}").ok()["yamlDiff"]
+    assert diff.startswith(f"--- configmaps/moved@{old}\n+++ configmaps/moved@{new}\n")
+    assert printed(history(server, "diff", "cm", "moved", f"@{old}")) == diff
+    assert printed(history(server, "diff", "cm", "moved", old, "@now")) == diff
+    assert "-  mode: fast\n+  mode: slow\n" in printed(history(server, "diff", "cm", "moved", "@now", old))
+    times = [each["time"] for each in api.get(f"{path}/history").ok()["versions"]]
+    assert printed(history(server, "diff", "cm", "moved", f"@{times[1]}")) == diff
+    answer = json.loads(printed(history(server, "diff", "cm", "moved", old, "-o", "json")))
+    assert answer["mergePatch"] == {"data": {"mode": "fast"}}
+    # Nothing has changed since.
+    assert printed(history(server, "diff", "cm", "moved", new)) == ""
+
+
+FAILED: Final = {
+    "an object without versions": (["cm", "never"], 'configmaps "never" not found'),
+    "no such resource": (["unicorns", "a"], "the server doesn't have a resource type 'unicorns'"),
+    "before the history": (["diff", "cm", "x", "@2001-01-01T00:00:00Z"], "the history does not have all"),
+    "two hours before the server has started": (["diff", "cm", "x", "@-2h"], "the history does not have all"),
+    "the future": (["diff", "cm", "x", "@2999-01-01T00:00:00Z"], "is in the future"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "why"), FAILED.values(), ids=FAILED)
+def test_what_the_server_refuses_is_one_line(server: ServerProcess, arguments: list[str], why: str) -> None:
+    assert why in refused(history(server, *arguments))
+
+
+MISUSED: Final = {
+    "no kind": [],
+    "no name": ["cm"],
+    "no moment": ["diff", "cm", "x"],
+    "a word as a moment": ["diff", "cm", "x", "yesterday"],
+    "the same moment": ["diff", "cm", "x", "@now", "@now"],
+    "a negative limit": ["cm", "x", "--limit=-1"],
+}
+
+
+@pytest.mark.parametrize("arguments", MISUSED.values(), ids=MISUSED)
+def test_usage_errors(server: ServerProcess, arguments: list[str]) -> None:
+    ended = history(server, *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_server_without_a_history_says_so(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        assert refused(history(server, "cm", "x")) == (
+            "the server has no history of configmaps/x; it must run with --history"
+        )
+
+
+@pytest.mark.parametrize("release", each_version(-1))
+def test_kubectl_has_a_plugin(server: ServerProcess, api: Api, tmp_path: Path, release: str) -> None:
+    api.post(CONFIG_MAPS, config_map(name := f"plugged-{release}", k="1")).ok()
+    plugin = tmp_path / "kubectl-rewind"
+    code = "import sys; from apiserver.__main__ import kubectl_rewind; sys.exit(kubectl_rewind())"
+    plugin.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
+    plugin.chmod(0o755)
+    ended = subprocess.run(
+        [program(release), "rewind", "cm", name, "-n", "default"],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+        env={**os.environ, "KUBECONFIG": str(server.kubeconfig), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert printed(ended) == printed(history(server, "cm", name))

@@ -1,0 +1,8 @@
+"""`apiserver history`: commands about the history of one object, on a server that runs with `--history`.
+
+command        the parser, with a module for each subcommand
+listing        which versions the object has had, and who made them
+diff           what has changed between two moments
+object_client  sends requests about the object that the arguments name
+moments        moments as users write them, as `@-2h`
+"""

@@ -1,0 +1,172 @@
+"""Sends requests about the object that the arguments of a command name, and reads what the server answers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from apiserver.cli.api_client import ApiClient, RequestFailed, segment
+from apiserver.cli.named_resources import add_group_domain_option, brand_of, found
+from apiserver.cli.server_options import ServerOptions, add_server_options
+from apiserver.cli.worker_answers import invalid_response
+from apiserver.meta.vocabulary import Document
+
+# Of one page; the most that the server sends.
+PAGE: Final = 500
+# Pages that are read to find a version: half a million versions.
+PAGES_MAX: Final = 1_000
+# The message of Status for a path that does not exist, as `…/history` without --history.
+_NO_PATH: Final = "the server could not find the requested resource"
+
+
+class ListedVersion(NamedTuple):
+    """A version of an object, as the server lists it.
+
+    time: RFC 3339; empty if the change is not recorded. verb: with the subresource, as `patch/status`.
+    changed: the paths of the fields that it has changed. is_deleted: whether it is the deletion.
+    document: the version as the server sent it.
+    """
+
+    revision: int
+    time: str
+    user: str
+    manager: str
+    verb: str
+    changed: tuple[str, ...]
+    is_deleted: bool
+    document: Document
+
+    @property
+    def is_recorded(self) -> bool:
+        return bool(self.time)
+
+    @property
+    def subresource(self) -> str:
+        return self.verb.partition("/")[2]
+
+
+class ObjectClient:
+    """Sends requests about one object.
+
+    title: `RESOURCE/NAME`, for messages. resource: `RESOURCE.GROUP`, as kubectl takes it.
+    """
+
+    def __init__(self, client: ApiClient, given: argparse.Namespace) -> None:
+        """given: the arguments of `add_object_arguments`. Raises RequestFailed."""
+        self.client = client
+        served = found(client, brand_of(given), given.kind)
+        if not served.version:
+            raise RequestFailed(f"the server does not show which version of {given.kind} it serves")
+        group_version = f"/apis/{segment(served.group)}" if served.group else "/api"
+        place = ""
+        if served.is_namespaced:
+            place = f"/namespaces/{segment(given.namespace or client.namespace or 'default')}"
+        self.group, self.resource, self.name = served.group, served.resource, given.name
+        self.title = f"{served.resource}{'.' if served.group else ''}{served.group}/{given.name}"
+        self.collection = f"{group_version}/{segment(served.version)}{place}/{segment(served.resource)}"
+        self.path = f"{self.collection}/{segment(given.name)}"
+        self._history = f"{self.path}/history"
+
+    def versions(self, count: int) -> tuple[list[ListedVersion], bool]:
+        """Returns the newest versions, the newest first, and whether there are more. Raises RequestFailed."""
+        listed: list[ListedVersion] = []
+        for version in self.all_versions(min(count + 1, PAGE)):
+            if len(listed) == count:
+                return listed, True
+            listed.append(version)
+        return listed, False
+
+    def all_versions(self, page_size: int = PAGE) -> Iterator[ListedVersion]:
+        """Yields the versions of the object, the newest first. Raises RequestFailed."""
+        query = {"limit": str(page_size)}
+        for _ in range(PAGES_MAX):
+            page = self._get_history(query)
+            try:
+                versions = [_version(each) for each in page["versions"]]
+                before = str(page["continue"]["before"]) if "continue" in page else ""
+            except (AttributeError, LookupError, TypeError, ValueError):
+                raise invalid_response(self._history) from None
+            yield from versions
+            if not before:
+                return
+            query["before"] = before
+        raise RequestFailed(f"{self.title} has more than {PAGES_MAX * page_size} versions")
+
+    def difference(self, moments: Mapping[str, str]) -> Document:
+        """Returns the server's answer about two moments. Raises RequestFailed."""
+        answer = self._get_history({side: moment for side, moment in moments.items() if moment})
+        if not isinstance(answer.get("yamlDiff"), str):
+            raise invalid_response(self._history)
+        return answer
+
+    def _get_history(self, query: Mapping[str, str]) -> Document:
+        try:
+            answer: Document = self.client.get(self._history, query)
+        except RequestFailed as failed:
+            if failed.status == HTTPStatus.NOT_FOUND and str(failed) == _NO_PATH:
+                raise RequestFailed(
+                    f"the server has no history of {self.title}; it must run with --history", failed.status
+                ) from None
+            raise
+        return answer
+
+
+@contextmanager
+def object_client(given: argparse.Namespace, command: str) -> Iterator[ObjectClient]:
+    """Connects to the server that the arguments name. command: for the user agent.
+
+    Raises UsageError, RequestFailed.
+    """
+    client = ApiClient(ServerOptions.of(given), command)
+    try:
+        yield ObjectClient(client, given)
+    finally:
+        client.close()
+
+
+def add_object_arguments(parser: argparse.ArgumentParser) -> None:
+    """Have a parser take the kind and the name of an object, and its server, for `object_client`."""
+    parser.add_argument(
+        "kind",
+        metavar="KIND",
+        help="A resource name that kubectl accepts, for example configmap, deploy or deployments.apps.",
+    )
+    parser.add_argument("name", metavar="NAME", help="The name of the object.")
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        default="",
+        help="The namespace of the object. The default is the namespace of the kubeconfig context, or "
+        "`default` if the context has no namespace.",
+    )
+    add_server_options(parser)
+    add_group_domain_option(parser)
+
+
+def _version(document: Any) -> ListedVersion:
+    """Raises AttributeError, LookupError, TypeError, ValueError if a document is no version."""
+    verb, subresource = (_text(document, field) for field in ("verb", "subresource"))
+    changed = document.get("changedFields", [])
+    if not (isinstance(changed, list) and all(isinstance(each, str) for each in changed)):
+        raise TypeError
+    return ListedVersion(
+        int(document["resourceVersion"]),
+        _text(document, "time"),
+        _text(document, "user"),
+        _text(document, "fieldManager"),
+        f"{verb}/{subresource}" if subresource else verb,
+        tuple(changed),
+        document.get("deleted") is True,
+        document,
+    )
+
+
+def _text(document: Any, field: str) -> str:
+    value = document.get(field, "")
+    if not isinstance(value, str):
+        raise TypeError
+    return value
