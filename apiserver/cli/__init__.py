@@ -28,7 +28,7 @@ storage_copy                 `apiserver storage copy`
 deprecations                 `apiserver deprecations`
 top                          `apiserver top`
 worker_answers               asks all workers of a server, for these two
-history                      `apiserver history`: the versions of an object
+history                      `apiserver history`: shows and undoes changes of an object
 conformance                  `apiserver conformance`
 printing                     prints the output of subcommands, with control characters escaped
 printable_text               texts of others as terminals and logs can show them

@@ -91,15 +91,18 @@ class ApiClient:
 
     def post(self, path: str, document: Any) -> Any:
         """Post a document, and return the answer's. Raises RequestFailed."""
-        try:
-            body = orjson.dumps(document)
-        except orjson.JSONEncodeError as error:  # An argument is no Unicode.
-            raise RequestFailed(f"the request cannot be sent: {error}") from None
-        return self._ask("POST", path, body, _JSON)
+        return self._ask("POST", path, _body(document), _JSON)
 
-    def delete(self, path: str) -> Any:
-        """Delete what is at a path, and return the answer's document. Raises RequestFailed."""
-        return self._ask("DELETE", path, None, _JSON)
+    def put(self, path: str, document: Any) -> Any:
+        """Put a document, and return the answer's. Raises RequestFailed."""
+        return self._ask("PUT", path, _body(document), _JSON)
+
+    def delete(self, path: str, options: Any = None) -> Any:
+        """Delete what is at a path, and return the answer's document. Raises RequestFailed.
+
+        options: a document of the kind DeleteOptions.
+        """
+        return self._ask("DELETE", path, None if options is None else _body(options), _JSON)
 
     def text(self, path: str) -> TextAnswer:
         """Returns the answer of a path that serves text, whatever its status. Raises RequestFailed."""
@@ -164,6 +167,14 @@ class ApiClient:
             self._connection.close()
             raise RequestFailed(f"the request to {self.server} failed: {reason_of(error)}") from None
         return response, content
+
+
+def _body(document: Any) -> bytes:
+    """Raises RequestFailed."""
+    try:
+        return orjson.dumps(document)
+    except orjson.JSONEncodeError as error:  # An argument is no Unicode.
+        raise RequestFailed(f"the request cannot be sent: {error}") from None
 
 
 def read_access(options: ServerOptions) -> tuple[ServerAccess, list[tuple[str, str]], ssl.SSLContext]:

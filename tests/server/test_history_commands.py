@@ -1,4 +1,4 @@
-"""What is done with the history: states are compared, by requests and by `apiserver history`."""
+"""Requests and commands that use the history: states are compared, and changes undone."""
 
 from __future__ import annotations
 
@@ -9,19 +9,28 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from apiserver.cli.api_client import ApiClient, RequestFailed
+from apiserver.cli.history import command
+from apiserver.cli.history.object_client import ObjectClient
+from apiserver.cli.history.undo import Undo
+from apiserver.cli.server_options import ServerOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.patch import merge_patch
-from tests.support.api import Api
+from tests.support.api import STRATEGIC_PATCH, Api
 from tests.support.eventually import WITHIN_S
+from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.kubectl import each_version, program
 from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
+DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 SECRETS: Final = "/api/v1/namespaces/default/secrets"
 
 
@@ -296,3 +305,188 @@ def test_kubectl_has_a_plugin(server: ServerProcess, api: Api, tmp_path: Path, r
         env={**os.environ, "KUBECONFIG": str(server.kubeconfig), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
     assert printed(ended) == printed(history(server, "cm", name))
+
+
+# ---- apiserver history undo
+
+
+def test_the_last_change_is_undone(server: ServerProcess, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/undone"
+    created = api.post(CONFIG_MAPS, config_map("undone", mode="slow", size="1")).ok()
+    changed = api.patch(path, {"data": {"mode": "fast", "new": "1", "size": None}}).ok()
+    out = printed(history(server, "undo", "cm", "undone", "--dry-run=server"))
+    assert "(server dry run)" in out
+    assert api.get(path).ok() == changed
+    first, *fields = printed(history(server, "undo", "cm", "undone")).splitlines()
+    assert first.startswith(f"configmaps/undone: undone change {version_of(changed)} by admin at ")
+    assert sorted(fields) == ["  data.mode", "  data.new", "  data.size"]
+    assert api.get(path).ok()["data"] == created["data"]
+    # That is a change, which can be undone in turn.
+    versions = api.get(f"{path}/history").ok()["versions"]
+    assert (versions[0]["verb"], versions[0]["fieldManager"]) == ("update", "apiserver-history-undo")
+    printed(history(server, "undo", "cm", "undone"))
+    assert api.get(path).ok()["data"] == changed["data"]
+
+
+def test_an_earlier_change_is_undone_and_later_ones_stay(server: ServerProcess, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/earlier"
+    api.post(CONFIG_MAPS, config_map("earlier", a="1", b="1")).ok()
+    change = version_of(api.patch(path, {"data": {"a": "2"}}).ok())
+    api.patch(path, {"data": {"b": "2"}, "metadata": {"labels": {"c": "1"}}}).ok()
+    printed(history(server, "undo", "cm", "earlier", "--change", change))
+    found = api.get(path).ok()
+    assert (found["data"], found["metadata"]["labels"]) == ({"a": "1", "b": "2"}, {"c": "1"})
+    line = refused(history(server, "undo", "cm", "earlier", "--change", change))
+    assert line.startswith(
+        f"the fields of configmaps/earlier already have the values from before change {change}"
+    )
+
+
+def test_a_later_writer_is_named_and_nothing_is_written(server: ServerProcess, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/contested"
+    api.post(CONFIG_MAPS, config_map("contested", a="1", b="1")).ok()
+    change = version_of(api.patch(path, {"data": {"a": "2", "b": "2"}}).ok())
+    user = grant(api, "default", "later-writer", rule("get patch", "configmaps"))
+    later = version_of(api.patch(path, {"data": {"a": "3"}}, headers=user).ok())
+    live = api.patch(path, {"data": {"other": "1"}}).ok()
+    line = refused(history(server, "undo", "cm", "contested", f"--change={change}"))
+    assert re.fullmatch(
+        rf"cannot undo change {change} by admin at \S+ of configmaps/contested: "
+        rf"data\.a has been changed by later-writer at \S+Z \(version {later}\)",
+        line,
+    )
+    assert api.get(path).ok() == live
+
+
+def test_a_deleted_object_is_created_again(server: ServerProcess, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/reborn"
+    document = config_map("reborn", a="1")
+    document["metadata"]["labels"] = {"c": "1"}
+    old = api.post(CONFIG_MAPS, document).ok()
+    api.delete(path).ok()
+    out = printed(history(server, "undo", "cm", "reborn"))
+    new = api.get(path).ok()
+    assert (new["data"], new["metadata"]["labels"]) == (old["data"], {"c": "1"})
+    uids = [each["metadata"]["uid"] for each in (new, old)]
+    assert uids[0] != uids[1]
+    assert f"created again with the new UID {uids[0]} (before: {uids[1]})" in out
+    # What was done before the deletion, and the deletion, are of another object.
+    versions = [each["resourceVersion"] for each in api.get(f"{path}/history").ok()["versions"]]
+    assert "has been created again by kubernetes-admin at" in refused(
+        history(server, "undo", "cm", "reborn", f"--change={versions[1]}")
+    )
+    line = refused(history(server, "undo", "cm", "reborn", f"--change={versions[2]}"))
+    assert "configmaps/reborn has been deleted by admin at" in line
+    assert f"(version {versions[1]})" in line
+
+
+def test_the_creation_of_an_object_is_undone_while_it_is_as_created(server: ServerProcess, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/fresh"
+    created = version_of(api.post(CONFIG_MAPS, config_map("fresh", a="1")).ok())
+    changed = version_of(api.patch(path, {"metadata": {"labels": {"b": "1"}}}).ok())
+    line = refused(history(server, "undo", "cm", "fresh", f"--change={created}"))
+    assert "metadata.labels has been changed by admin at" in line
+    assert line.endswith(f"(version {changed})")
+    printed(history(server, "undo", "cm", "fresh"))
+    assert printed(history(server, "undo", "cm", "fresh", f"--change={created}")).endswith("  deleted\n")
+    assert api.get(path).status == 404
+
+
+def test_kinds_with_subresources(server: ServerProcess, api: Api) -> None:
+    """A change of the status is only undone if it is named. One of the scale is one of the object."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "c:1"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "replicas": 1}
+    path = f"{DEPLOYMENTS}/web"
+    api.post(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec}).ok()
+    api.patch(f"{path}/scale", {"spec": {"replicas": 5}}).ok()
+    status = version_of(api.patch(f"{path}/status", {"status": {"replicas": 3}}).ok())
+    assert printed(history(server, "undo", "deploy", "web")).splitlines()[1:] == ["  spec.replicas"]
+    found = api.get(path).ok()
+    assert (found["spec"]["replicas"], found["status"]["replicas"]) == (1, 3)
+    out = printed(history(server, "undo", "deployments.apps", "web", f"--change={status}"))
+    assert out.splitlines()[1:] == ["  status.replicas"]
+    assert "replicas" not in api.get(path).ok()["status"]
+
+
+def test_an_image_of_one_container(server: ServerProcess, api: Api) -> None:
+    def containers(*images: str) -> dict[str, Any]:
+        listed = [{"name": f"c{number}", "image": image} for number, image in enumerate(images)]
+        return {"spec": {"template": {"spec": {"containers": listed}}}}
+
+    labels = {"a": "b"}
+    document = containers("one:1", "two:1")
+    document["metadata"] = {"name": "images"}
+    document["spec"]["selector"] = {"matchLabels": labels}
+    document["spec"]["template"]["metadata"] = {"labels": labels}
+    path = f"{DEPLOYMENTS}/images"
+    api.post(DEPLOYMENTS, document).ok()
+    strategic = {"Content-Type": STRATEGIC_PATCH}
+    first = version_of(api.patch(path, containers("one:2", "two:1"), headers=strategic).ok())
+    api.patch(path, containers("one:2", "two:2"), headers=strategic).ok()
+    out = printed(history(server, "undo", "deploy", "images", f"--change={first}"))
+    assert out.splitlines()[1:] == ["  spec.template.spec.containers[name=c0].image"]
+    found = api.get(path).ok()["spec"]["template"]["spec"]["containers"]
+    assert [each["image"] for each in found] == ["one:1", "two:2"]
+
+
+def test_no_value_of_a_secret_is_written(server: ServerProcess, api: Api) -> None:
+    """The history has digests instead, which must not replace values."""
+    path = f"{SECRETS}/undone"
+    api.post(SECRETS, {"metadata": {"name": "undone"}, "stringData": {"k": "one"}}).ok()
+    value = version_of(api.patch(path, {"stringData": {"k": "two"}}).ok())
+    api.patch(path, {"metadata": {"labels": {"a": "b"}}}).ok()
+    printed(history(server, "undo", "secret", "undone"))
+    found = api.get(path).ok()
+    assert "labels" not in found["metadata"]
+    assert base64.b64decode(found["data"]["k"]) == b"two"
+    line = refused(history(server, "undo", "secret", "undone", f"--change={value}"))
+    assert line.endswith("the history has no values and annotations of Secrets")
+    api.delete(path).ok()
+    assert "cannot be created again" in refused(history(server, "undo", "secret", "undone"))
+    assert api.get(path).status == 404
+
+
+def test_a_write_in_the_meantime_is_a_conflict(server: ServerProcess, api: Api) -> None:
+    """Between the command's read and its write."""
+    path = f"{CONFIG_MAPS}/raced"
+    api.post(CONFIG_MAPS, config_map("raced", a="1")).ok()
+    api.patch(path, {"data": {"a": "2"}}).ok()
+
+    class RacedClient(ObjectClient):
+        def live(self) -> Document | None:
+            found = super().live()
+            api.patch(path, {"data": {"raced": "1"}}).ok()
+            return found
+
+    given = command.parser().parse_args(["undo", "cm", "raced", f"--kubeconfig={server.kubeconfig}"])
+    with closing(ApiClient(ServerOptions.of(given), "test")) as client:
+        undo = Undo(RacedClient(client, given), {})
+        with pytest.raises(RequestFailed, match="please apply your changes to the latest version") as failed:
+            list(undo.lines(None))
+    assert failed.value.status == 409
+    assert api.get(path).ok()["data"] == {"a": "2", "raced": "1"}
+
+
+CANNOT: Final = {
+    "a change that there is not": (["cm", "kept", "--change=1"], "does not have change 1"),
+    "an object that there never was": (["cm", "never"], 'configmaps "never" not found'),
+    "what a namespace holds": (["ns", "kept"], "deleting it would delete all it holds"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "why"), CANNOT.values(), ids=CANNOT)
+def test_what_cannot_be_undone(server: ServerProcess, api: Api, arguments: list[str], why: str) -> None:
+    api.send("POST", CONFIG_MAPS, config_map("kept", a="1"))
+    api.send("POST", "/api/v1/namespaces", {"metadata": {"name": "kept"}})
+    assert why in refused(history(server, "undo", *arguments))
+    assert api.get(f"{CONFIG_MAPS}/kept").status == api.get("/api/v1/namespaces/kept").status == 200
+
+
+def test_undoing_needs_the_rights_of_its_requests(server: ServerProcess, api: Api, tmp_path: Path) -> None:
+    path = f"{CONFIG_MAPS}/protected"
+    api.post(CONFIG_MAPS, config_map("protected", a="1")).ok()
+    changed = api.patch(path, {"data": {"a": "2"}}).ok()
+    config = write_kubeconfig(tmp_path / "config", server.url, ca=server.ca_path, token="alice-token")
+    arguments = ("undo", "cm", "protected", f"--kubeconfig={config}")
+    assert "is forbidden" in refused(history(server, *arguments))
+    assert api.get(path).ok() == changed

@@ -3,6 +3,8 @@
 command        the parser, with a module for each subcommand
 listing        which versions the object has had, and who made them
 diff           what has changed between two moments
+undo           takes one change back
+reverts        computes the object without a change
 object_client  sends requests about the object that the arguments name
 moments        moments as users write them, as `@-2h`
 """

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
+
+import orjson
 
 from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.named_resources import add_group_domain_option, brand_of, found
@@ -16,8 +19,12 @@ from apiserver.meta.vocabulary import Document
 
 # Of one page; the most that the server sends.
 PAGE: Final = 500
-# Pages that are read to find a version: half a million versions.
-PAGES_MAX: Final = 1_000
+# Pages that are read to find a version: 50,000 versions.
+PAGES_MAX: Final = 100
+# The server lists no more fields of a version.
+CHANGED_FIELDS_MAX: Final = 100
+# As long as 64 bits need.
+_IS_REVISION: Final = re.compile("[0-9]{1,19}")
 # The message of Status for a path that does not exist, as `…/history` without --history.
 _NO_PATH: Final = "the server could not find the requested resource"
 
@@ -102,6 +109,28 @@ class ObjectClient:
             raise invalid_response(self._history)
         return answer
 
+    def live(self) -> Document | None:
+        """Returns the object; None if there is none. Raises RequestFailed."""
+        return self._object(self.path)
+
+    def at(self, revision: int) -> Document | None:
+        """Returns the object at a revision; None if there was none that the user may see.
+
+        Raises RequestFailed, also if the history does not have this revision.
+        """
+        return self._object(f"/at/{revision}{self.path}")
+
+    def _object(self, path: str) -> Document | None:
+        try:
+            found: Document = self.client.get(path)
+        except RequestFailed as failed:
+            if failed.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+        if not _is_object(found):
+            raise invalid_response(path)
+        return found
+
     def _get_history(self, query: Mapping[str, str]) -> Document:
         try:
             answer: Document = self.client.get(self._history, query)
@@ -145,6 +174,19 @@ def add_object_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_server_options(parser)
     add_group_domain_option(parser)
+
+
+def _is_object(document: Document) -> bool:
+    """Returns whether a document is an object of this API, and no deeper than one that can be stored."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("uid"), str):
+        return False
+    version = metadata.get("resourceVersion")
+    try:
+        orjson.dumps(document)
+    except orjson.JSONEncodeError:
+        return False
+    return isinstance(version, str) and _IS_REVISION.fullmatch(version) is not None
 
 
 def _version(document: Any) -> ListedVersion:
