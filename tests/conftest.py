@@ -57,7 +57,7 @@ def _slow_modules() -> frozenset[Path]:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Imports no modules without slow tests where only slow ones are asked for."""
-    if config.option.markexpr != "slow" or collection_path.suffix != ".py":
+    if not config.option.markexpr.startswith("slow") or collection_path.suffix != ".py":
         return None
     return collection_path not in _slow_modules() or None
 
@@ -67,6 +67,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """The longest tests begin first: what begins last is waited for by the workers that are done."""
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
     assert slow <= _slow_modules(), f"`make slow` would not find the tests of {slow - _slow_modules()}"
+    alone = {item.nodeid for item in items if item.get_closest_marker("alone") is not None}
+    alone -= {item.nodeid for item in items if item.get_closest_marker("slow") is not None}
+    assert not alone, f"`make slow` runs what runs alone, so these need the mark `slow`, too: {alone}"
     yield
     longest = [item for item in items if item.get_closest_marker("longest") is not None]
     others = [item for item in items if item.get_closest_marker("longest") is None]

@@ -33,6 +33,7 @@ BOUNDS_US: Final = {"inline": 20, "process": 250}
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("extension", BOUNDS_US)
 async def test_what_a_function_that_does_nothing_adds_to_a_write(extension: str) -> None:
     offload = Offload()

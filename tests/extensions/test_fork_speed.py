@@ -33,6 +33,7 @@ def _shop() -> Extension:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_test_with_a_fork_takes_a_fifth_of_a_second() -> None:
     with ApiServer(extensions=[_shop()]) as server:
         _test(server)  # What is imported and cached by the first one is there for all others.

@@ -76,6 +76,7 @@ def _p99_s(api: Api) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_hostile_functions_at_most_double_the_p99_of_others(tmp_path: Path) -> None:
     """Where others use the processors, one of some attempts is calm enough."""
     flags = [f"--extension={MODULE}:fail_{each}" for each in HOSTILE]

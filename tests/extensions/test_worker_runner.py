@@ -132,6 +132,8 @@ async def test_a_function_that_fails_decides_only_its_own_call(worker: Worker, n
     assert len(worker.ends) == ends
 
 
+@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "name", [name for name, (failure, *_) in FAILURES.items() if failure is Failure.TIMEOUT]
 )
