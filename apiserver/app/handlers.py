@@ -122,6 +122,8 @@ def build_handlers(
             lifecycle,
             options_reader,
             chain,
+            field_managers,
+            deviations,
             brand,
             core.streams,
             config.serving.min_request_timeout_s,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
@@ -100,9 +100,14 @@ def _served(core: Core, extension: str, definition: Mapping[str, Any]) -> Virtua
     return VirtualFunctions(virtual_resource(made.stored, _verbs(hooks)), hooks)
 
 
-def _verbs(kinds: Collection[Kind]) -> tuple[str, ...]:
-    """Returns the verbs that functions serve, in the order of discovery."""
-    return tuple(str(each) for each in VERBS if each in kinds or (each is Kind.GET and Kind.LIST in kinds))
+def _verbs(kinds: Collection[Kind]) -> Set[str]:
+    """Returns the verbs that functions serve."""
+    verbs = {str(each) for each in kinds}
+    if Kind.LIST in kinds:
+        verbs.add("get")
+    if "get" in verbs and Kind.UPDATE in kinds:
+        verbs.add("patch")  # As in kube-apiserver, where a store that gets and updates objects patches them.
+    return verbs
 
 
 def _checked(core: Core, definition: Mapping[str, Any]) -> Document:

@@ -10,8 +10,7 @@ from apiserver.extensions.hooks import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# In the order of discovery.
-VERBS: Final = (Kind.DELETE, Kind.GET, Kind.LIST, Kind.CREATE, Kind.UPDATE, Kind.WATCH)
+VERBS: Final = frozenset({Kind.DELETE, Kind.GET, Kind.LIST, Kind.CREATE, Kind.UPDATE, Kind.WATCH})
 _READS: Final = frozenset({Kind.GET, Kind.LIST})
 
 

@@ -158,7 +158,6 @@ REFUSED: Final = {
         409,
         "the UID in the precondition (other) does not match the UID in record (). The object",
     ),
-    "a patch": ("PATCH", f"{DEFAULT}/pears", {}, 405, "does not allow this method"),
     "a deletion of all": ("DELETE", DEFAULT, None, 405, "does not allow this method"),
     "a watch": ("GET", f"{DEFAULT}?watch=1", None, 405, "watch is not supported on resources of kind"),
     "a subresource": ("GET", f"{DEFAULT}/pears/status", None, 404, "not found"),
@@ -187,6 +186,73 @@ def test_an_update_that_changes_nothing_is_not_passed_on(server: ApiServer) -> N
     _, before = server.request("GET", f"{DEFAULT}/apples")
     # Otherwise, the function would have replaced it by an object without labels.
     assert server.request("PUT", f"{DEFAULT}/apples", before) == (200, before)
+
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+# The media type and the patch → the status code, and the count of the object or a part of the message.
+PATCHES: Final[dict[str, tuple[str, Any, int, int | str]]] = {
+    "a merge patch": (MERGE_PATCH, {"spec": {"count": 9}}, 200, 9),
+    "a JSON patch": (JSON_PATCH, [{"op": "replace", "path": "/spec/count", "value": 8}], 200, 8),
+    "a field that does not exist": (
+        JSON_PATCH,
+        [{"op": "remove", "path": "/spec/color"}],
+        422,
+        "the server rejected our request due to an error in our request",
+    ),
+    "a wrong value": (MERGE_PATCH, {"spec": {"count": -1}}, 422, "spec.count: Invalid value: -1"),
+    "another version": (MERGE_PATCH, {"metadata": {"resourceVersion": "3"}}, 409, "has been modified"),
+    "another name": (MERGE_PATCH, {"metadata": {"name": "b"}}, 400, "does not match the name on the URL"),
+    "a strategic merge patch": (
+        "application/strategic-merge-patch+json",
+        {},
+        415,
+        f"accepted media types include: {JSON_PATCH}, {MERGE_PATCH}",
+    ),
+    "a server-side apply": (
+        "application/apply-patch+yaml",
+        {},
+        415,
+        f"accepted media types include: {JSON_PATCH}, {MERGE_PATCH}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PATCHES)
+def test_patches_are_updates_by_the_function(server: ApiServer, case: str) -> None:
+    media_type, patch, code, expected = PATCHES[case]
+    server.request("POST", DEFAULT, stock("limes", count=5))
+    answer = server.request("PATCH", f"{DEFAULT}/limes", patch, headers={"Content-Type": media_type})
+    assert server.request("DELETE", f"{DEFAULT}/limes")[0] == 200
+    assert answer[0] == code
+    if isinstance(expected, int):
+        assert answer[1]["spec"]["count"] == expected
+    else:
+        assert expected in answer[1]["message"]
+
+
+def test_a_patch_keeps_the_version_that_functions_give() -> None:
+    app = Extension("versions")
+    resource = app.resource(stocks.Stock)
+    kept: dict[str, Any] = {"metadata": {"name": "a", "resourceVersion": "v7"}, "spec": {"fruit": "fig"}}
+    updates: list[tuple[str, str]] = []
+
+    @resource.list
+    def found() -> list[dict[str, Any]]:
+        return [kept]
+
+    @resource.update
+    def update(stock: dict[str, Any], old: dict[str, Any]) -> None:
+        updates.append((stock["metadata"]["resourceVersion"], old["metadata"]["resourceVersion"]))
+
+    merge = {"Content-Type": MERGE_PATCH}
+    versions = {"v7": 200, "v6": 409}
+    with ApiServer(extensions=[app]) as server:
+        assert server.request("PATCH", f"{DEFAULT}/a", {"spec": {"count": 2}}, headers=merge)[0] == 200
+        for version, code in versions.items():
+            patch = {"metadata": {"resourceVersion": version}, "spec": {"count": 2}}
+            assert server.request("PATCH", f"{DEFAULT}/a", patch, headers=merge)[0] == code
+    assert updates == [("v7", "v7")] * 2
 
 
 def test_functions_can_take_instances_of_the_class() -> None:
@@ -254,7 +320,7 @@ def test_discovery_has_the_verbs_of_the_functions(server: ApiServer) -> None:
             "shortNames": ["stk"],
             "namespaced": True,
             "kind": "Stock",
-            "verbs": ["delete", "get", "list", "create", "update"],
+            "verbs": ["delete", "get", "list", "patch", "create", "update"],
         }
     ]
     aggregated = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
@@ -269,7 +335,8 @@ def test_openapi_has_the_schema_and_the_operations(server: ApiServer) -> None:
     spec = v3["components"]["schemas"]["com.example.shop.v1.Stock"]["properties"]["spec"]
     assert spec["properties"]["fruit"]["description"] == "The fruit in the warehouse."
     item = v3["paths"]["/apis/shop.example.com/v1/namespaces/{namespace}/stocks/{name}"]
-    assert item.keys() == {"get", "put", "delete", "parameters"}
+    assert item.keys() == {"get", "put", "patch", "delete", "parameters"}
+    assert set(item["patch"]["requestBody"]["content"]) == {JSON_PATCH, MERGE_PATCH}
     _, v2 = server.request("GET", "/openapi/v2")
     assert "com.example.shop.v1.Stock" in v2["definitions"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -156,12 +156,12 @@ def _served_resource(
     )
 
 
-def virtual_resource(defined: ServedResource, verbs: tuple[str, ...]) -> ServedResource:
+def virtual_resource(defined: ServedResource, verbs: Set[str]) -> ServedResource:
     """Returns the resource of a definition whose objects are not stored. verbs: those that are served."""
     strategy = defined.strategy
     return replace(
         defined,
-        verbs=verbs,
+        verbs=tuple(each for each in defined.verbs if each in verbs),
         is_virtual=True,
         subresources=MappingProxyType({}),
         storage_version="",

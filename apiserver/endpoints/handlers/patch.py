@@ -23,8 +23,8 @@ from apiserver.meta.options import WriteOptions
 from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.object_access import ObjectAccess
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import ProposedObject
 from apiserver.wire.media_types import APPLY_YAML, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -36,19 +36,22 @@ PATCHES: Final = frozenset({*ACCEPTED, APPLY_YAML})
 
 
 def patch_handler(
-    registry: Registry,
+    registry: ObjectAccess,
     encoders: Encoders,
     requests: WriteRequests,
     field_managers: FieldManagers,
-    applier: Applier,
+    applier: Applier | None,
     deviations: Deviations,
 ) -> Handler:
-    """Returns a handler that patches an object, or applies a configuration (rows I08, L03-L05, L07)."""
+    """Returns a handler that patches an object, or applies a configuration (rows I08, L03-L05, L07).
+
+    applier: None for objects whose owners of fields are not recorded.
+    """
 
     async def patch(call: ApiCall) -> None:
         resource = call.resource
         encoder = encoders.for_call(call)
-        if applier.is_apply(call):
+        if applier is not None and applier.is_apply(call):
             applied, code = await applier.apply(call)
             await send_object(call, encoder, applied, code)
             return
@@ -129,7 +132,8 @@ def patch_type(call: ApiCall) -> str:
     if content_type not in PATCHES:
         raise UnsupportedMediaType("415: Unsupported Media Type", details={})
     if content_type not in accepted:
-        raise UnsupportedMediaType.none_of((*accepted, APPLY_YAML))
+        has_apply = not call.resource.is_virtual
+        raise UnsupportedMediaType.none_of((*accepted, APPLY_YAML) if has_apply else accepted)
     return content_type
 
 

@@ -19,6 +19,7 @@ from apiserver.endpoints.handlers.encoders import Encoders
 from apiserver.endpoints.handlers.get import get_handler
 from apiserver.endpoints.handlers.list import send_list
 from apiserver.endpoints.handlers.long_selectors import wait_for_turn
+from apiserver.endpoints.handlers.patch import patch_handler
 from apiserver.endpoints.handlers.reviews import user_info
 from apiserver.endpoints.handlers.update import update_handler
 from apiserver.endpoints.handlers.watch import watch_lifetime_s
@@ -35,7 +36,9 @@ from apiserver.extensions.host.virtual_registry import (
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import ApiError, Expired
 from apiserver.meta.options import ListOptions, first
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import GroupVersion
+from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.watch_cache import KeyVersion, Watcher
@@ -57,6 +60,8 @@ class VirtualHandlers(NamedTuple):
     lifecycle: NamespaceLifecycle
     options_reader: DeleteOptionsReader
     authorization: AuthorizationChain
+    field_managers: FieldManagers
+    deviations: Deviations
     brand: Brand
     streams: WatchStreams
     min_request_timeout_s: float
@@ -82,6 +87,7 @@ class VirtualHandlers(NamedTuple):
             list=either(self._list, verbs.list),
             create=either(self._create, verbs.create),
             update=either(self._update, verbs.update),
+            patch=either(self._patch, verbs.patch),
             delete=either(self._delete, verbs.delete),
             watch=either(self._watch, verbs.watch),
         )
@@ -147,6 +153,13 @@ class VirtualHandlers(NamedTuple):
         creator = Creator(objects, self.lifecycle, self.requests)
         handle = update_handler(
             objects, self.encoders, self.decoder, self.requests, creator, self.authorization
+        )
+        await handle(call)
+
+    async def _patch(self, call: ApiCall, objects: VirtualRegistry) -> None:
+        """Patch an object by the functions that return and update it."""
+        handle = patch_handler(
+            objects, self.encoders, self.requests, self.field_managers, None, self.deviations
         )
         await handle(call)
 

@@ -27,7 +27,6 @@ from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.served_resource import ServedTable
 from apiserver.wire.media_types import JSON
 
-PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")
 # The names by which clients ask for a form, and the media type that it is sent as; the preferred one first. A
 # media type cannot contain `@`, but clients use it.
 _V2_FORMS: Final = {

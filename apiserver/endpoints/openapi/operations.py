@@ -95,15 +95,12 @@ class Operations:
 
     def __init__(self, brand: Brand, media_types: Sequence[str], patch_types: Sequence[str]) -> None:
         self._brand = brand
-        # Custom resources support neither protobuf nor strategic merge patches.
+        # Custom resources do not support protobuf.
         self._media_types = {
             False: tuple(media_types),
             True: tuple(each for each in media_types if "protobuf" not in each),
         }
-        self._patch_types = {
-            False: tuple(patch_types),
-            True: tuple(each for each in patch_types if "strategic" not in each),
-        }
+        self._patch_types = tuple(patch_types)
         self._gvk = brand.extension("group-version-kind")
         self._action = brand.extension("action")
 
@@ -230,7 +227,7 @@ class Operations:
         }
         if not operation["parameters"]:
             del operation["parameters"]
-        if body := self._request_body(name, definition, is_custom=is_custom):
+        if body := self._request_body(name, definition, resource):
             operation["requestBody"] = body
         return operation
 
@@ -316,12 +313,13 @@ class Operations:
         responses["401"] = _UNAUTHORIZED
         return responses
 
-    def _request_body(self, verb: str, definition: str, *, is_custom: bool) -> Document | None:
+    def _request_body(self, verb: str, definition: str, resource: ServedResource) -> Document | None:
         if verb in ("create", "update"):
             return {"required": True, "content": {"*/*": {"schema": reference(definition)}}}
         if verb == "patch":
             schema = {"schema": reference(f"{META}Patch")}
-            return {"required": True, "content": dict.fromkeys(self._patch_types[is_custom], schema)}
+            types = [each for each in self._patch_types if _accepts_patch(resource, each)]
+            return {"required": True, "content": dict.fromkeys(types, schema)}
         if verb in ("delete", "deletecollection"):
             return {"content": {"*/*": {"schema": reference(f"{META}DeleteOptions")}}}
         return None
@@ -337,6 +335,12 @@ class Operations:
 
     def _short_group(self, group: str) -> str:
         return group.removesuffix(f".{self._brand.group_domain}") or "core"
+
+
+def _accepts_patch(resource: ServedResource, media_type: str) -> bool:
+    if "apply" in media_type:
+        return not resource.is_virtual
+    return "strategic" not in media_type or not resource.is_custom
 
 
 def root(group_version: GroupVersion) -> str:

@@ -187,7 +187,7 @@ class VirtualRegistry:
         version = stored["metadata"].pop("resourceVersion", "")
 
         def expected(found: StoredObject) -> ProposedObject:
-            proposed = transform(found)
+            proposed = transform(current)  # With its own version, which a patch keeps.
             wanted = proposed.document["metadata"].pop("resourceVersion", "")
             if wanted and wanted != version:
                 raise Conflict(request.resource.group_resource, request.name)
