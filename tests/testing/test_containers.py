@@ -226,6 +226,7 @@ def test_a_container_from_its_start_to_its_end(tmp_path: Path) -> None:
             "TESTCONTAINERS_CONNECTION_MODE": "docker_host",
             "TESTCONTAINERS_RYUK_DISABLED": "true",
             "TC_POOLING_INTERVAL": "0.1",
+            "TC_MAX_TRIES": "600",  # A minute, as for other servers that tests start.
         }
         end = subprocess.run(
             [sys.executable, "-c", PROGRAM],

@@ -15,11 +15,13 @@ import socket
 import tarfile
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from apiserver.testing import ApiServer
-from tests.support.eventually import WITHIN_S
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.kubectl import Kubectl, oldest_and_newest, program
 from tests.support.required import library
 from tests.testing.simulated import run_pod, simulating
@@ -183,3 +185,8 @@ async def test_kubernetes_asyncio(server: ApiServer) -> None:
         async with await run("p", "default", command=["false"], **out, _preload_content=False) as session:
             told = [message.data[1:] async for message in session if message.data[0] == ERROR]
         assert client.parse_error_data(told[-1]) == 1
+    # aiohttp does not wait until its connections are closed: a loop that ends before would leave them open.
+    port = urlsplit(server.url).port
+    await eventually(
+        lambda: not any(each.raddr and each.raddr.port == port for each in psutil.Process().net_connections())
+    )
