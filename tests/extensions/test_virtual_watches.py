@@ -65,9 +65,9 @@ def stocks(namespace: str) -> str:
     return f"{GROUP}/namespaces/{namespace}/stocks"
 
 
-def events_of(server: ApiServer, path: str, query: str = "") -> list[dict[str, Any]]:
-    """Returns all events of a watch of a second, or until the function ends."""
-    code, text = server.request("GET", f"{path}?watch=1&timeoutSeconds=1{query}")
+def events_of(server: ApiServer, path: str, query: str = "", timeout_s: int = 2) -> list[dict[str, Any]]:
+    """Returns all events of a watch until its time is over, or the function ends."""
+    code, text = server.request("GET", f"{path}?watch=1&timeoutSeconds={timeout_s}{query}")
     assert code == 200
     return [json.loads(line) for line in text.splitlines()] if isinstance(text, str) else [text]
 
@@ -140,7 +140,8 @@ def test_a_bookmark_follows_the_initial_events_if_the_client_asks_for_it(either:
 
 
 def test_events_are_complete_and_in_order(either: ApiServer) -> None:
-    counts = [count for kind, _, count in shown(events_of(either, stocks("counts"))) if kind == "MODIFIED"]
+    events = events_of(either, stocks("counts"), timeout_s=60)  # The function ends before.
+    counts = [count for kind, _, count in shown(events) if kind == "MODIFIED"]
     assert counts == list(range(1_000))
 
 
