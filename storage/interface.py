@@ -17,8 +17,10 @@ from typing import Final, NamedTuple, Protocol, Self
 # etcd refuses larger requests by default (--max-request-bytes); every store has the same limit so that data
 # can move from one to another.
 VALUE_BYTES_MAX: Final = 1_572_864
-# etcd's --max-txn-ops.
+# etcd's --max-txn-ops. A note takes the place of one write.
 TRANSACTION_WRITES_MAX: Final = 128
+# Of the note of a transaction: far more than the names of a user and a client take, and little beside values.
+NOTE_BYTES_MAX: Final = 64 * 1024
 
 NO_LEASE: Final = 0
 
@@ -109,13 +111,17 @@ class Page(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One write or deletion of one key. `value` is None when the key was deleted."""
+    """One write or deletion of one key. `value` is None when the key was deleted.
+
+    note: that of its transaction; empty if it has none. See `Storage.transact`.
+    """
 
     key: str
     value: bytes | None
     create_revision: int  # 0 for a deletion
     mod_revision: int
     lease: int = NO_LEASE
+    note: bytes = b""
 
     @property
     def is_create(self) -> bool:
@@ -222,11 +228,17 @@ class Storage(Protocol):
         """
         ...
 
-    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+    async def transact(
+        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete], *, note: bytes = b""
+    ) -> int:
         """Do all writes at one revision and return it, if all conditions hold.
 
+        note: bytes about the transaction, at most NOTE_BYTES_MAX, which watches deliver with its events for
+            as long as they can deliver the values. It changes no key and no value. A watch of a part of the
+            keys below the server's prefix may lack it.
         Deleting a key without value changes nothing; if no write changes anything the current revision
-        is returned. Each key may be written once, and there are at most TRANSACTION_WRITES_MAX writes.
+        is returned; with a note a store may count the transaction all the same. Each key may be written
+        once, and there are at most TRANSACTION_WRITES_MAX writes, one less with a note.
         Raises RevisionMismatch (for the first condition that does not hold), ValueTooLarge,
         LeaseNotFound, StorageFull, OutcomeUnknown.
         """

@@ -19,7 +19,7 @@ from apiserver.registry.stored_version_decoder import StoredKinds, StoredVersion
 from apiserver.storage.errors import DataDirectoryError
 from apiserver.storage.history.changes import PLAIN, Cipher
 from apiserver.storage.history.undo_log import Limits, UndoLog
-from apiserver.storage.interface import Put, Storage
+from apiserver.storage.interface import Storage
 from apiserver.storage.keys import object_key, resource_prefix
 
 # Of a server that keeps everything in memory.
@@ -29,14 +29,14 @@ MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
 class History(NamedTuple):
     """The history of a server.
 
-    note: makes the note of the author of a write.
+    note: returns the note about the author of a write.
     """
 
     log: UndoLog
     recorder: Recorder
     forms: RecordedForms
     decode: StoredVersionDecoder
-    note: Callable[[], Put]
+    note: Callable[[], bytes]
 
     def reads(self, registry: Registry, prefix: str, clock: Callable[[], float]) -> PastReads:
         """Returns what reads the history. prefix: of all keys."""
@@ -76,4 +76,4 @@ def open_history(
         recorder = Recorder(log, store, caught_up, forms, prefix=prefix, clock=clock)
     except (OSError, DataDirectoryError) as error:
         raise CannotStart(f"cannot use the history in {directory}: {error}") from None
-    return History(log, recorder, forms, decode, AuthorNotes(prefix, clock).put)
+    return History(log, recorder, forms, decode, AuthorNotes(clock).note)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import lru_cache
 
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.request_info import READ_VERBS
 from apiserver.meta.options import first
-from apiserver.registry.history.authors import CURRENT_CALL, TEXT_LENGTH_MAX, groups_digest
+from apiserver.registry.history.authors import (
+    AUTHORS_KEPT_MAX,
+    CURRENT_CALL,
+    TEXT_LENGTH_MAX,
+    encoded,
+    groups_digest,
+)
 from apiserver.registry.patch.apply.managed_fields import manager_or_user_agent
 from apiserver.storage.history.changes import Author
 
@@ -15,23 +22,40 @@ from apiserver.storage.history.changes import Author
 class _AuthorOfCall:
     """The author of the writes of one request."""
 
+    __slots__ = ("_call", "audit_id")
+
     def __init__(self, call: ApiCall) -> None:
-        self._call = call
+        self._call, self.audit_id = call, call.audit_id
 
-    @property
-    def audit_id(self) -> str:
-        return _text(self._call.audit_id)
-
-    def author(self) -> Author:
+    def encoded_author(self) -> bytes:
         call = self._call
-        return Author(
-            _text(call.user.name),
-            groups_digest(call.user),
-            _text(call.user_agent),
-            _text(manager_or_user_agent(first(call.query, "fieldManager"), call.user_agent)),
-            call.info.verb,
-            call.info.subresource,
+        info, user = call.info, call.user
+        # No uid and no extra: they differ for each token, and are not noted.
+        return _encoded_author(
+            user.name,
+            user.groups,
+            call.user_agent,
+            first(call.query, "fieldManager") if call.query else "",
+            info.verb,
+            info.subresource,
         )
+
+
+# For most requests all of this is that of a request before.
+@lru_cache(maxsize=AUTHORS_KEPT_MAX)
+def _encoded_author(
+    name: str, groups: tuple[str, ...], user_agent: str, field_manager: str, verb: str, subresource: str
+) -> bytes:
+    return encoded(
+        Author(
+            _text(name),
+            groups_digest(groups),
+            _text(user_agent),
+            _text(manager_or_user_agent(field_manager, user_agent)),
+            verb,
+            subresource,
+        )
+    )
 
 
 def note_author(handle: Handler) -> Handler:

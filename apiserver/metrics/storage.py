@@ -181,11 +181,11 @@ class ObservedStorage(StorageWrapper):
         return self._observed("delete", key, partial(self._store.compare_and_delete, key, expected=expected))
 
     def transact(
-        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]
+        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete], *, note: bytes = b""
     ) -> Coroutine[Any, Any, int]:
         if not writes:
-            return self._store.transact(conditions, writes)
-        call = partial(self._store.transact, conditions, writes)
+            return self._store.transact(conditions, writes, note=note)
+        call = partial(self._store.transact, conditions, writes, note=note)
         return self._observed(_operation(conditions, writes[0]), writes[0].key, call)
 
     async def _observed(self, operation: str, key: str, call: Callable[[], Awaitable[_T]]) -> _T:

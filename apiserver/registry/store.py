@@ -29,7 +29,7 @@ from apiserver.registry.transactions import NO_OBSERVERS, Transactions, WriteObs
 from apiserver.registry.write_path import IsStale, WritePath
 from apiserver.storage.errors import RevisionCompacted
 from apiserver.storage.event_loop_turns import Turn
-from apiserver.storage.interface import MOST_RECENT, KeyRange, Put, ReadAt, Storage
+from apiserver.storage.interface import MOST_RECENT, KeyRange, ReadAt, Storage
 from apiserver.storage.keys import after
 from apiserver.storage.watch_cache import KeyVersion, Listing, WatchCache
 
@@ -61,7 +61,7 @@ class ObjectStorage:
     is_stale: IsStale | None = None
     forms: StorageForms = field(default_factory=StorageForms)
     observers: WriteObservers = NO_OBSERVERS
-    note: Callable[[], Put] | None = None
+    note: Callable[[], bytes] | None = None
 
 
 class Registry:

@@ -40,7 +40,7 @@ class Transactions:
     """Writes objects of all resources in transactions.
 
     prefix: that of all keys. own_writes: records written values. forms: the forms of stored objects.
-    note: makes the note about the author of a write, which is stored with it; None without a history.
+    note: returns the note about the author of a write, which is stored with it; None without a history.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Transactions:
         prefix: str,
         clock: Clock = SYSTEM_CLOCK,
         observers: WriteObservers = NO_OBSERVERS,
-        note: Callable[[], Put] | None = None,
+        note: Callable[[], bytes] | None = None,
     ) -> None:
         self._note = note
         self._allocation_observer = observers.allocations
@@ -107,7 +107,9 @@ class Transactions:
         value = self._to_be_stored(resource, key, value)
         if extra.writes:
             conditions = (Condition(key, expected), *extra.conditions)
-            return self._store.transact(conditions, self._noted(Put(key, value), *extra.writes))
+            return self._store.transact(
+                conditions, (Put(key, value), *extra.writes), note=self._author_note()
+            )
         if ttl_s := resource.strategy.ttl_s:
             return self._with_lease(ttl_s, lambda lease: self._put(key, value, expected, lease))
         return self._put(key, value, expected)
@@ -123,11 +125,11 @@ class Transactions:
     def _put(self, key: str, value: bytes, expected: int, lease: int = NO_LEASE) -> Coroutine[Any, Any, int]:
         if self._note is None:
             return self._store.compare_and_put(key, value, expected=expected, lease=lease)
-        return self._store.transact((Condition(key, expected),), self._noted(Put(key, value, lease)))
+        return self._store.transact((Condition(key, expected),), (Put(key, value, lease),), note=self._note())
 
-    def _noted(self, *writes: Put | Delete) -> Sequence[Put | Delete]:
-        """Returns writes with the note of their author."""
-        return writes if self._note is None else (*writes, self._note())
+    def _author_note(self) -> bytes:
+        """Returns the note about the author of a write of the running task; empty without a history."""
+        return b"" if self._note is None else self._note()
 
     # ----
 
@@ -135,12 +137,11 @@ class Transactions:
         self, key: str, value: bytes, lease: int, guards: Sequence[TransactionGuard], extra: ExtraWrites
     ) -> int:
         held = [guard.condition for guard in guards]
+        writes, note = (Put(key, value, lease), *extra.writes), self._author_note()
         while True:
             conditions = (*held, Condition(key, 0), *extra.conditions)
             try:
-                return await self._store.transact(
-                    conditions, self._noted(Put(key, value, lease), *extra.writes)
-                )
+                return await self._store.transact(conditions, writes, note=note)
             except RevisionMismatch:
                 if not guards:
                     raise
@@ -156,7 +157,8 @@ class Transactions:
         allocations = self.allocations(resource, key)
         released = allocations.release(document) if allocations is not None else ()
         if released or self._note is not None:
-            await self._store.transact((Condition(key, expected),), self._noted(Delete(key), *released))
+            writes = (Delete(key), *released)
+            await self._store.transact((Condition(key, expected),), writes, note=self._author_note())
         else:
             await self._store.compare_and_delete(key, expected=expected)
 
@@ -166,7 +168,7 @@ class Transactions:
 
     async def remove_unread(self, key: str, *, expected: int) -> None:
         """Delete an object that cannot be decoded, without its allocations. Raises RevisionMismatch."""
-        await self._store.transact((Condition(key, expected),), self._noted(Delete(key)))
+        await self._store.transact((Condition(key, expected),), (Delete(key),), note=self._author_note())
 
     async def require(self, key: str, *, expected: int) -> None:
         """Check a revision without writing. Raises RevisionMismatch."""

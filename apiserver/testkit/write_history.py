@@ -102,6 +102,8 @@ class _RecordingStorage(StorageWrapper):
     async def compare_and_delete(self, key: str, *, expected: int) -> int:
         return self._done(await self._store.compare_and_delete(key, expected=expected), key)
 
-    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
-        revision = await self._store.transact(conditions, writes)
+    async def transact(
+        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete], *, note: bytes = b""
+    ) -> int:
+        revision = await self._store.transact(conditions, writes, note=note)
         return self._done(revision, *(each.key for each in writes)) if writes else revision

@@ -16,6 +16,8 @@ What it guarantees, and how:
   gives each read transaction one consistent state; the compacted revision is checked inside it.
 - *A watch misses no event.* It reads history from the file until it has caught up, then takes batches as
   they are committed; if too many batches wait for it, it goes back to the file (`watch`).
+- *A note costs no further row*: it is a column of the rows that its transaction writes, and compaction
+  deletes it with them.
 - *The file does not grow without end.* Compaction first sets the oldest readable revision, then deletes in
   small transactions between which others can write, and gives pages back (`compaction`).
 - *The write-ahead log is emptied above a bound* (`writer`), as SQLite's own checkpoints never finish while

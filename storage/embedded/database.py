@@ -34,7 +34,7 @@ INSERT INTO numbers VALUES
     ('forgotten', 0);   -- up to here compaction has deleted what it may
 -- One row for every write of a key, kept until compaction. `id` is the order of writes, within a
 -- revision too. A row without value is a deletion. `previous_revision` is the row that this one made
--- obsolete: compaction need not look for it.
+-- obsolete: compaction need not look for it. `note` is that of the transaction; NULL if it has none.
 CREATE TABLE versions (
     id INTEGER PRIMARY KEY,
     revision INTEGER NOT NULL,
@@ -42,7 +42,8 @@ CREATE TABLE versions (
     create_revision INTEGER NOT NULL,
     previous_revision INTEGER NOT NULL,
     lease INTEGER NOT NULL,
-    value BLOB
+    value BLOB,
+    note BLOB
 );
 -- Has create_revision (0 for a deletion) so that counting never reads the values.
 CREATE UNIQUE INDEX versions_by_key ON versions (key, revision, create_revision);
@@ -147,6 +148,7 @@ class Database:
             with contextlib.closing(self._connect(READER_CACHE_KIB)) as connection:
                 if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
                     self._check(connection)
+                    _add_column_of_notes(connection)
                 else:
                     # Must come before the first table; lets compaction give pages back to the file system.
                     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -167,6 +169,12 @@ class Database:
             (damage,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if damage != "ok":
                 raise DataDirectoryError(f"{self.path} is damaged: {' '.join(damage.split())}")
+
+
+def _add_column_of_notes(connection: sqlite3.Connection) -> None:
+    """Add the column that the first stores and snapshots lack, in place."""
+    if not connection.execute("SELECT 1 FROM pragma_table_info('versions') WHERE name = 'note'").fetchone():
+        connection.execute("ALTER TABLE versions ADD COLUMN note BLOB")
 
 
 def configure(connection: sqlite3.Connection, cache_kib: int) -> None:

@@ -52,8 +52,8 @@ _COPY: Final = """
     BEGIN;
     INSERT OR REPLACE INTO copy.numbers SELECT * FROM main.numbers WHERE name != 'base_revision';
     INSERT INTO copy.leases SELECT * FROM main.leases;
-    INSERT INTO copy.versions (revision, key, create_revision, previous_revision, lease, value)
-        SELECT revision, key, create_revision, previous_revision, lease, value FROM versions
+    INSERT INTO copy.versions (revision, key, create_revision, previous_revision, lease, value, note)
+        SELECT revision, key, create_revision, previous_revision, lease, value, note FROM versions
         ORDER BY revision, id;
     COMMIT;
 """

@@ -45,7 +45,7 @@ _COUNT: Final = """
 """
 # With the signs SQLite does not look for the keys in their index, where most rows are of older revisions.
 _HISTORY: Final = """
-    SELECT key, value, create_revision, revision, lease FROM versions
+    SELECT key, value, create_revision, revision, lease, coalesce(note, x'') FROM versions
     WHERE revision > ? AND +key >= ? AND +key < ? ORDER BY revision, id LIMIT ?
 """
 _SIZE: Final = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"

@@ -23,6 +23,7 @@ from apiserver.storage.errors import StorageError, StorageUnavailable, ValueTooL
 from apiserver.storage.interface import (
     MOST_RECENT,
     NO_LEASE,
+    NOTE_BYTES_MAX,
     TRANSACTION_WRITES_MAX,
     VALUE_BYTES_MAX,
     Condition,
@@ -136,15 +137,17 @@ class EmbeddedStore:
         return self.transact((Condition(key, expected),), (Delete(key),))
 
     def transact(
-        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]
+        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete], *, note: bytes = b""
     ) -> Coroutine[Any, Any, int]:
-        if len(writes) > TRANSACTION_WRITES_MAX:
+        if len(writes) + bool(note) > TRANSACTION_WRITES_MAX:
             raise ValueError(f"{len(writes)} writes in a transaction; the limit is {TRANSACTION_WRITES_MAX}")
+        if len(note) > NOTE_BYTES_MAX:
+            raise ValueError(f"a note of {len(note)} bytes; the limit is {NOTE_BYTES_MAX}")
         for write in writes:
             if isinstance(write, Put) and len(write.value) > VALUE_BYTES_MAX:
                 raise ValueTooLarge(write.key, size_bytes=len(write.value), limit_bytes=VALUE_BYTES_MAX)
 
-        return self._writer.do(partial(Transaction.run, conditions=conditions, writes=writes))
+        return self._writer.do(partial(Transaction.run, conditions=conditions, writes=writes, note=note))
 
     def watch(self, keys: KeyRange, *, after: int) -> EmbeddedWatch:
         self._require_open()

@@ -67,9 +67,9 @@ _LATEST: Final = """
     SELECT revision, create_revision FROM versions WHERE key = ? ORDER BY revision DESC LIMIT 1
 """
 _INSERT: Final = """
-    INSERT INTO main.versions (revision, key, create_revision, previous_revision, lease, value) VALUES
+    INSERT INTO main.versions (revision, key, create_revision, previous_revision, lease, value, note) VALUES
 """
-_ROW: Final = "(?, ?, ?, ?, ?, ?)"
+_ROW: Final = "(?, ?, ?, ?, ?, ?, ?)"
 # Each statement releases the interpreter's lock and must get it back from a busy event loop: rows that are
 # inserted together need that once. SQLite caches a statement for each number of rows.
 ROWS_INSERTED_MAX: Final = 64
@@ -105,7 +105,7 @@ class Transaction:
             some = rows[start : start + ROWS_INSERTED_MAX]
             self._connection.execute(_INSERT + ", ".join([_ROW] * len(some)), [*itertools.chain(*some)])
 
-    def run(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+    def run(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete], note: bytes = b"") -> int:
         """Do `writes` at the next revision if all conditions hold; returns the same as `write`."""
         for condition in conditions:
             found = self.mod_revision(condition.key)
@@ -113,28 +113,31 @@ class Transaction:
                 if condition.mod_revision == 0:
                     raise KeyExists(condition.key, mod_revision=found)
                 raise RevisionMismatch(condition.key, expected=condition.mod_revision, found=found)
-        return self.write(writes)
+        return self.write(writes, note)
 
-    def write(self, writes: Sequence[Put | Delete]) -> int:
-        """Do `writes` at the next revision; returns it, or the current one if nothing changed."""
+    def write(self, writes: Sequence[Put | Delete], note: bytes = b"") -> int:
+        """Do `writes` at the next revision; returns it, or the current one if nothing changed.
+
+        note: of all these writes; empty for none. Each row has it, as compaction deletes single rows.
+        """
         for write in writes:
             if isinstance(write, Put) and write.lease != NO_LEASE:
                 self.require_lease(write.lease)
         revision = self.revision + 1
+        stored_note = note or None
         changed = False
         for write in writes:
             previous, created = self._latest(write.key)
             if isinstance(write, Put):
                 created = created or revision
-                row: tuple[object, ...] = (revision, write.key, created, previous, write.lease, write.value)
-                event = Event(write.key, write.value, created, revision, write.lease)
+                event = Event(write.key, write.value, created, revision, write.lease, note)
             elif created:
-                row = (revision, write.key, 0, previous, NO_LEASE, None)
-                event = Event(write.key, None, 0, revision)
+                event = Event(write.key, None, 0, revision, NO_LEASE, note)
             else:
                 continue
-            self._rows.append(row)
-            self._known[write.key] = (revision, event.create_revision)
+            created = event.create_revision
+            self._rows.append((revision, write.key, created, previous, event.lease, event.value, stored_note))
+            self._known[write.key] = (revision, created)
             self.events.append(event)
             changed = True
         if changed:

@@ -241,13 +241,15 @@ class EncryptedStorage(StorageWrapper):
             value = await self._encrypted(chain, key, value)
         return await self._store.compare_and_put(key, value, expected=expected, lease=lease)
 
-    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+    async def transact(
+        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete], *, note: bytes = b""
+    ) -> int:
         encrypted: list[Put | Delete] = []
         for write in writes:
             if isinstance(write, Put) and (chain := self._chain_of(write.key)) is not None:
                 write = write._replace(value=await self._encrypted(chain, write.key, write.value))
             encrypted.append(write)
-        return await self._store.transact(conditions, encrypted)
+        return await self._store.transact(conditions, encrypted, note=note)
 
     async def _encrypted(self, chain: TransformerChain, key: str, value: bytes) -> bytes:
         """Returns an encrypted value."""

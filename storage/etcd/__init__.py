@@ -20,6 +20,8 @@
   A watch is given up when etcd was asked for its progress and sends no byte for 0.7 s while the reader waits.
   The next one uses the next endpoint, and another connection. gRPC's library shows only whole messages: with
   it, a fragment that takes longer to arrive counts as silence.
+- *Notes* of transactions (`notes`): values of a few small keys below the server's prefix, which the
+  transaction itself writes, so that every server that shares the cluster gets them.
 - *Snapshots* (`snapshot`): etcd's own, taken from a member that a read has made catch up.
 - *Progress*: from etcd 3.4.31, 3.5.13 and 3.6 on, a progress report is never ahead of the events before
   it. Older servers get this wrong (503 and 939 events came at or below a revision already reported), so there

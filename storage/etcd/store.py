@@ -23,11 +23,13 @@ from apiserver.storage.errors import (
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
 from apiserver.storage.etcd.client import EtcdClient, EtcdCompacted, EtcdFutureRevision, EtcdRequestTooLarge
 from apiserver.storage.etcd.coalesced_call import CoalescedCall
+from apiserver.storage.etcd.notes import NoteKeys
 from apiserver.storage.etcd.version import EtcdVersion
 from apiserver.storage.etcd.watch import EtcdWatch
 from apiserver.storage.interface import (
     MOST_RECENT,
     NO_LEASE,
+    NOTE_BYTES_MAX,
     TRANSACTION_WRITES_MAX,
     VALUE_BYTES_MAX,
     Condition,
@@ -65,6 +67,7 @@ class EtcdStore:
         self._version: EtcdVersion | None = None  # as last read
         # The name in the store is older than the one here; servers of several versions may share a store.
         self._progress_key = f"{prefix}/{INTERNAL_GROUP}/etcd/fence"
+        self._notes = NoteKeys(prefix)
         self._revision = CoalescedCall(self._read_revision, _closed)
         self._progress_write: CoalescedCall[None] = CoalescedCall(self._write_progress_key, _closed)
         self._is_closed = False
@@ -118,15 +121,20 @@ class EtcdStore:
     async def compare_and_delete(self, key: str, *, expected: int) -> int:
         return await self.transact((Condition(key, expected),), (Delete(key),))
 
-    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+    async def transact(
+        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete], *, note: bytes = b""
+    ) -> int:
         self._require_open()
-        if len(writes) > TRANSACTION_WRITES_MAX:
+        if len(writes) + bool(note) > TRANSACTION_WRITES_MAX:
             raise ValueError(f"{len(writes)} writes in a transaction; the limit is {TRANSACTION_WRITES_MAX}")
+        if len(note) > NOTE_BYTES_MAX:
+            raise ValueError(f"a note of {len(note)} bytes; the limit is {NOTE_BYTES_MAX}")
         for write in writes:
             if isinstance(write, Put) and len(write.value) > VALUE_BYTES_MAX:
                 raise ValueTooLarge(write.key, size_bytes=len(write.value), limit_bytes=VALUE_BYTES_MAX)
         try:
-            response = await self._client.transact(_transaction(conditions, writes))
+            request = _transaction(conditions, (self._notes.put(note), *writes) if note else writes)
+            response = await self._client.transact(request)
         except EtcdRequestTooLarge as error:
             largest = max((w for w in writes if isinstance(w, Put)), key=lambda put: len(put.value))
             raise ValueTooLarge(
@@ -149,6 +157,7 @@ class EtcdStore:
             self._client,
             keys,
             after,
+            notes=self._notes,
             version_and_endpoint=self.version_and_endpoint,
             write_progress_key=self._progress_write.get,
         )

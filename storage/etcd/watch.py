@@ -10,6 +10,7 @@ from apiserver.storage.errors import RevisionCompacted, StorageError, StorageUna
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
 from apiserver.storage.etcd.client import EtcdClient, WatchCall
 from apiserver.storage.etcd.late_calls import TICK_S
+from apiserver.storage.etcd.notes import NoteKeys
 from apiserver.storage.etcd.version import EtcdVersion
 from apiserver.storage.interface import NO_LEASE, Event, EventBatch, KeyRange
 from apiserver.storage.keys import decoded, encoded
@@ -28,6 +29,7 @@ class EtcdWatch:
 
     version_and_endpoint: returns a member's release, which decides whether progress reports can be trusted to
         come after the events they cover, and the endpoint on which the watch is opened.
+    notes: the keys of notes of transactions, whose values the other events at their revisions have as notes.
     write_progress_key: writes a key in the range, whose event proves the progress where reports cannot.
     """
 
@@ -37,11 +39,13 @@ class EtcdWatch:
         keys: KeyRange,
         after: int,
         *,
+        notes: NoteKeys,
         version_and_endpoint: Callable[[], Awaitable[tuple[EtcdVersion, int]]],
         write_progress_key: Callable[[], Awaitable[None]],
     ) -> None:
         self._client = client
         self._keys = keys
+        self._notes = notes
         self._reached = after
         self._version_and_endpoint = version_and_endpoint
         self._trusts_progress = False
@@ -85,7 +89,7 @@ class EtcdWatch:
 
     def _batch(self, response: pb.WatchResponse) -> EventBatch | None:
         if response.events:
-            events = list(_decode(response.events))
+            events = list(_decode(response.events, self._notes.folder))
             # The header has the store's revision at the time of sending; events before it may still come.
             return EventBatch(events, events[-1].mod_revision)
         if self._trusts_progress and response.header.revision > self._reached:
@@ -157,11 +161,17 @@ async def _whole_responses(call: WatchCall) -> AsyncIterator[pb.WatchResponse]:
             whole = None
 
 
-def _decode(events: Iterable[pb.WatchEvent]) -> Iterable[Event]:
+def _decode(events: Iterable[pb.WatchEvent], note_folder: bytes) -> Iterable[Event]:
+    """Yields events, with their notes. note_folder: that of the keys of notes."""
+    note, noted_revision = b"", 0
     for event in events:
         kv = event.kv
+        if kv.key.startswith(note_folder):
+            # It is the first write of its transaction.
+            note, noted_revision = kv.value, kv.mod_revision
+        noted = note if kv.mod_revision == noted_revision else b""
         key = decoded(kv.key)
         if event.type == pb.WatchEvent.DELETE:
-            yield Event(key, None, 0, kv.mod_revision, NO_LEASE)
+            yield Event(key, None, 0, kv.mod_revision, NO_LEASE, noted)
         else:
-            yield Event(key, kv.value, kv.create_revision, kv.mod_revision, kv.lease)
+            yield Event(key, kv.value, kv.create_revision, kv.mod_revision, kv.lease, noted)

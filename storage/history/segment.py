@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeVar
 
 from apiserver.storage.history import deltas
 from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
 from apiserver.storage.interface import KeyRange
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 # So that reading a value takes no longer than this many decodings.
 DELTAS_MAX: Final = 31
 _CACHE_KIB: Final = 1_024
@@ -28,6 +27,7 @@ _WRITE_BITS: Final = 16
 _IN_MEMORY: Final = ":memory:"
 # IDs of keys and authors that are kept in memory, of each.
 _IDS_MAX: Final = 4_096
+_UUID_BYTES: Final = 16
 
 _TABLES: Final = """
 CREATE TABLE keys (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
@@ -51,23 +51,18 @@ CREATE TABLE changes (
 );
 CREATE INDEX changes_by_key ON changes (key);
 """
-# As in `storage.embedded.writer`: rows that are inserted together wait for the interpreter's lock once.
+# As in `storage.embedded.writer`: rows that are inserted together wait for the interpreter's lock once. It is
+# a power of two, as `_parts` makes parts of such sizes.
 ROWS_INSERTED_MAX: Final = 64
+_FIND_KEYS: Final = "SELECT key, id FROM keys WHERE key IN "
+_INSERT_KEYS: Final = "INSERT INTO keys (key) VALUES "
 _INSERT: Final = "INSERT INTO changes VALUES "
 _ROW: Final = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _COLUMNS: Final = "c.id, c.since, c.value, c.deltas, c.is_deletion, c.at_ms, a.author, c.audit_id, c.checksum"
 _FROM: Final = "FROM changes c JOIN keys k ON k.id = c.key JOIN authors a ON a.id = c.author"
 
 
-class _Ids(NamedTuple):
-    """The statements that find the ID of a text, and give it one."""
-
-    find: str
-    insert: str
-
-
-_KEY: Final = _Ids("SELECT id FROM keys WHERE key = ?", "INSERT INTO keys (key) VALUES (?)")
-_AUTHOR: Final = _Ids("SELECT id FROM authors WHERE author = ?", "INSERT INTO authors (author) VALUES (?)")
+_T = TypeVar("_T")
 
 
 class SegmentDamaged(Exception):
@@ -158,9 +153,8 @@ class Segment:
         with self._errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                numbered = list(_numbered(changes))
-                for at in range(0, len(numbered), ROWS_INSERTED_MAX):
-                    self._insert(numbered[at : at + ROWS_INSERTED_MAX])
+                for part in _parts(list(_numbered(changes))):
+                    self._insert(part)
                 self._extend(span, at_ms)
                 spans = self._spans()
                 self._connection.execute("COMMIT")
@@ -185,34 +179,34 @@ class Segment:
             execute("INSERT OR REPLACE INTO spans VALUES (?, ?, ?)", (*span, at_ms))
 
     def _insert(self, changes: Sequence[tuple[int, Change]]) -> None:
+        self._find_ids([change.key for _, change in changes])
         values: list[object] = []
         for row_id, change in changes:
             values += self._row(row_id, change)
         self._connection.execute(_INSERT + ", ".join([_ROW] * len(changes)), values)
 
     def _row(self, row_id: int, change: Change) -> Sequence[object]:
-        key = self._key_id(change.key)
-        encoded, count = self._encoded(change, key)
-        author, author_id = self._author(change.author)
-        facts = (change.since, encoded, count, int(change.newer is None), change.at_ms)
-        audit_id = _audit_bytes(change.audit_id)
-        checksum = _checksum(change.key, (row_id, *facts, author, audit_id))
-        return (row_id, key, *facts, author_id, audit_id, checksum)
-
-    def _encoded(self, change: Change, key: int) -> tuple[bytes | None, int]:
-        """Returns the previous value of a change, and how many newer rows are needed to decode it."""
-        count, encoded = 0, None
-        if change.previous is not None:
-            count = 0 if change.newer is None else self._deltas_of(key) + 1
-            if change.newer is None or count > DELTAS_MAX:
-                count, encoded = 0, deltas.encode_whole(change.previous)
-            else:
-                encoded = deltas.encode(change.previous, change.newer)
-            encoded = self._cipher.encrypt(change.key, encoded)
-        if len(self._deltas) >= _IDS_MAX:
-            self._deltas.clear()
+        key = self._key_ids[change.key]
+        encoded, count = (None, 0) if change.previous is None else self._encoded(change, key)
         self._deltas[key] = count
-        return encoded, count
+        text, author = self._authors.get(change.author) or self._new_author(change.author)
+        is_deletion, audit_id = int(change.newer is None), _audit_bytes(change.audit_id)
+        facts = (row_id, change.since, encoded, count, is_deletion, change.at_ms, text, audit_id)
+        checksum = _checksum(change.key, facts)
+        return (
+            *(row_id, key, change.since, encoded, count, is_deletion, change.at_ms),
+            *(author, audit_id, checksum),
+        )
+
+    def _encoded(self, change: Change, key: int) -> tuple[bytes, int]:
+        """Returns the previous value of a change, and how many newer rows are needed to decode it."""
+        assert change.previous is not None
+        count = 0 if change.newer is None else self._deltas_of(key) + 1
+        if change.newer is None or count > DELTAS_MAX:
+            count, encoded = 0, deltas.encode_whole(change.previous)
+        else:
+            encoded = deltas.encode(change.previous, change.newer)
+        return self._cipher.encrypt(change.key, encoded), count
 
     def _deltas_of(self, key: int) -> int:
         """Returns how many newer rows are needed to decode the value of the last change of a key."""
@@ -224,29 +218,31 @@ class Segment:
             found = 0 if row is None else int(row[0])
         return found
 
-    def _key_id(self, key: str) -> int:
-        found = self._key_ids.get(key)
-        if found is None:
-            if len(self._key_ids) >= _IDS_MAX:
-                self._key_ids.clear()
-            found = self._key_ids[key] = self._id(_KEY, key)
-        return found
+    def _find_ids(self, keys: Sequence[str]) -> None:
+        """Look up the IDs of keys together, and give one to each that has none."""
+        if len(self._key_ids) >= _IDS_MAX or len(self._deltas) >= _IDS_MAX:
+            self._key_ids.clear()
+            self._deltas.clear()
+        execute = self._connection.execute
+        for part in _parts([key for key in dict.fromkeys(keys) if key not in self._key_ids]):
+            self._key_ids.update(execute(_FIND_KEYS + f"({', '.join('?' * len(part))})", part))
+        for part in _parts([key for key in dict.fromkeys(keys) if key not in self._key_ids]):
+            last = execute(_INSERT_KEYS + ", ".join(["(?)"] * len(part)), part).lastrowid
+            assert last is not None
+            # Nothing is deleted here, so SQLite counts up from the largest ID.
+            self._key_ids.update(zip(part, range(last - len(part) + 1, last + 1), strict=True))
 
-    def _author(self, author: Author) -> tuple[str, int]:
+    def _new_author(self, author: Author) -> tuple[str, int]:
         """Returns an author as text, and the row that has it."""
-        found = self._authors.get(author)
-        if found is None:
-            if len(self._authors) >= _IDS_MAX:
-                self._authors.clear()
-            text = json.dumps(author)
-            found = self._authors[author] = text, self._id(_AUTHOR, text)
+        if len(self._authors) >= _IDS_MAX:
+            self._authors.clear()
+        text = json.dumps(author)
+        execute = self._connection.execute
+        row = execute("SELECT id FROM authors WHERE author = ?", (text,)).fetchone()
+        if row is None:
+            row = (execute("INSERT INTO authors (author) VALUES (?)", (text,)).lastrowid,)
+        found = self._authors[author] = text, int(row[0])
         return found
-
-    def _id(self, of: _Ids, text: str) -> int:
-        found = self._connection.execute(of.find, (text,)).fetchone()
-        if found is None:
-            found = (self._connection.execute(of.insert, (text,)).lastrowid,)
-        return int(found[0])
 
     # ---- reading
 
@@ -334,6 +330,16 @@ def _numbered(changes: Iterable[Change]) -> Iterator[tuple[int, Change]]:
         yield revision << _WRITE_BITS | number, change
 
 
+def _parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yields items in parts of few sizes: SQLite keeps a compiled statement for each number of parameters."""
+    at, size = 0, ROWS_INSERTED_MAX
+    while at < len(items):
+        while size > len(items) - at:
+            size //= 2
+        yield items[at : at + size]
+        at += size
+
+
 def _ids(span: Span) -> tuple[int, int]:
     """Returns the first and the last ID that a row of a span may have."""
     return (span.after + 1) << _WRITE_BITS, ((span.until + 1) << _WRITE_BITS) - 1
@@ -352,24 +358,31 @@ def _recorded(key: str, row: Sequence[Any]) -> RecordedChange:
     )
 
 
-def _checksum(key: str, facts: Iterable[object]) -> int:
+def _checksum(key: str, facts: Sequence[Any]) -> int:
     """Returns the checksum of a row. facts: the columns of `_COLUMNS` before it."""
-    checksum = zlib.crc32(key.encode())
-    for fact in facts:
-        data = fact if isinstance(fact, bytes) else repr(fact).encode()
-        # With its length, so that bytes do not move from one column to the next.
-        checksum = zlib.crc32(data, zlib.crc32(b"%d " % len(data), checksum))
-    return checksum
+    row_id, since, encoded, count, is_deletion, at_ms, author, audit_id = facts
+    # With their lengths, so that bytes do not move from one column to the next.
+    size = -1 if encoded is None else len(encoded)
+    head = f"{row_id} {since} {size} {count} {is_deletion} {at_ms} {len(audit_id)} {len(key)} {key}{author}"
+    return zlib.crc32(encoded or b"", zlib.crc32(audit_id, zlib.crc32(head.encode())))
 
 
 def _audit_bytes(audit_id: str) -> bytes:
     """Returns an audit ID in the fewest bytes: most are UUIDs."""
+    if not audit_id:
+        return b""
     try:
-        short = uuid.UUID(audit_id)
+        short = bytes.fromhex(audit_id.replace("-", ""))
     except ValueError:
-        return b"t" + audit_id.encode() if audit_id else b""
-    return b"u" + short.bytes if str(short) == audit_id else b"t" + audit_id.encode()
+        short = b""
+    if len(short) == _UUID_BYTES and _uuid_text(short.hex()) == audit_id:
+        return b"u" + short
+    return b"t" + audit_id.encode()
 
 
 def _audit_text(audit_id: bytes) -> str:
-    return str(uuid.UUID(bytes=audit_id[1:])) if audit_id[:1] == b"u" else audit_id[1:].decode()
+    return _uuid_text(audit_id[1:].hex()) if audit_id[:1] == b"u" else audit_id[1:].decode()
+
+
+def _uuid_text(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -43,12 +43,11 @@ class ChangeFollower(Protocol[T]):
         """The cache was filled with the state at a revision: changes up to there may have been missed."""
         ...
 
-    def changed(self, events: Sequence[CacheEvent[T]]) -> None:
-        """Objects have changed: all events of one revision or several, sorted by resource."""
-        ...
+    def changed(self, changes: Sequence[CacheEvent[T]], events: Sequence[Event]) -> None:
+        """Objects have changed: at one revision or several, sorted by resource; maybe none.
 
-    def noted(self, event: Event) -> None:
-        """A key has changed that belongs to no object."""
+        events: all events of the store at these revisions, in order, which have the notes of the writes.
+        """
         ...
 
 
@@ -171,15 +170,13 @@ class CacheUpdater(Generic[T]):
                 by_resource.setdefault(prefix, []).append(event)
             else:
                 self._note_other(event.key, event.value)
-                if self.follower is not None:
-                    self.follower.noted(event)
         changes: list[CacheEvent[T]] = []
         for prefix, group in by_resource.items():
             changes += self._resources.apply(prefix, group)
             for changed in self._on_change.get(prefix, ()):
                 changed()
         if self.follower is not None:
-            self.follower.changed(changes)
+            self.follower.changed(changes, events)
 
     def _note_other(self, key: str, value: bytes | None) -> None:
         """Note a key that belongs to no object. value: None if it is deleted.

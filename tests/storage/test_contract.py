@@ -24,6 +24,7 @@ from apiserver.storage.errors import (
 from apiserver.storage.interface import (
     ANY,
     MOST_RECENT,
+    NOTE_BYTES_MAX,
     TRANSACTION_WRITES_MAX,
     VALUE_BYTES_MAX,
     Condition,
@@ -311,6 +312,68 @@ async def test_the_largest_transaction_is_one_event_batch(store: Storage) -> Non
             pass
         assert len(batch.events) == TRANSACTION_WRITES_MAX
         assert {event.mod_revision for event in batch.events} == {revision}
+
+
+# ---- notes
+
+
+def keeping(store: Storage) -> Storage:
+    """The store itself: watches of a cache deliver no notes."""
+    return store.store if isinstance(store, CacheAsStorage) else store
+
+
+async def test_watches_deliver_a_note_with_each_event_of_its_transaction(store: Storage) -> None:
+    everything = prefix_range("/registry/")
+    before = await store.current_revision()
+    async with Events(keeping(store), everything, after=before) as live:
+        await live.batch()
+        first = await store.transact([Condition(P + "a", 0)], [Put(P + "a", b"1")], note=b"one")
+        await store.transact([], [Put(P + "b", b"2"), Put(P + "c", b"3")], note=b"two")
+        await store.compare_and_put(P + "a", b"4", expected=first)
+        writes: list[Put | Delete] = [Delete(P + "a"), Delete(P + "zz"), Put(P + "d", b"")]
+        last = await store.transact([], writes, note=b"\0\xff")
+        expected = [
+            ("a", b"one"),
+            ("b", b"two"),
+            ("c", b"two"),
+            ("a", b""),
+            ("a", b"\0\xff"),
+            ("d", b"\0\xff"),
+        ]
+        # What was there before a watch comes from elsewhere.
+        async with Events(keeping(store), everything, after=before) as late:
+            for events in (live, late):
+                found: list[tuple[str, bytes]] = []
+                while events.revision < last:
+                    batch = await events.batch()
+                    found += [(e.key.removeprefix(P), e.note) for e in batch.events if e.key.startswith(P)]
+                assert found == expected
+
+
+async def test_a_note_changes_no_object_and_few_other_keys(store: Storage) -> None:
+    for n in range(200):
+        key = f"{P}{n % 3}"
+        read = (await store.get(key)).stored
+        condition = Condition(key, 0 if read is None else read.mod_revision)
+        revision = await store.transact([condition], [Put(key, b"%d" % n)], note=b"note %d" % n)
+        assert revision == await store.current_revision()
+    assert [each.value for each in (await store.list(ALL)).items] == [b"198", b"199", b"197"]
+    assert await keeping(store).count(prefix_range("/registry/")) <= 3 + 64
+
+
+TOO_MUCH = {
+    "a note and as many writes as there may be": (TRANSACTION_WRITES_MAX, b"note"),
+    "a note that is too long": (1, bytes(NOTE_BYTES_MAX + 1)),
+}
+
+
+@pytest.mark.parametrize(("writes", "note"), TOO_MUCH.values(), ids=TOO_MUCH)
+async def test_larger_notes_and_transactions_are_refused(store: Storage, writes: int, note: bytes) -> None:
+    most = [Put(f"{P}{n}", b"") for n in range(writes)]
+    with pytest.raises(ValueError, match="the limit is"):
+        await store.transact([], most, note=note)
+    assert not (await store.list(ALL)).items
+    await store.transact([], most[1:] or most, note=note[:NOTE_BYTES_MAX])
 
 
 # ---- watches

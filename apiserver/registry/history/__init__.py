@@ -1,6 +1,6 @@
 """The history of objects: what each was at any moment, and who changed it.
 
-    authors    notes the author of a write in the transaction of the write
+    authors    makes the notes about the authors of writes, which the store keeps and delivers with them
     recorder   follows the watch cache, and records each change in `storage.history`
     forms      what is recorded of an object: no values of Secrets
     past       reads the objects of a past moment, and the versions of one

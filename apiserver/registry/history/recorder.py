@@ -1,7 +1,7 @@
 """Records every change of an object in the history, as the watch cache sees it.
 
-The cache calls the recorder on the event loop, where a change costs an entry of a list. A thread encodes and
-writes what has been collected, a few times a second, or at once if a read waits for it.
+The cache calls the recorder on the event loop, which only appends what it gets to a list. A thread encodes
+and writes what has been collected, a few times a second, or at once if a read waits for it.
 
 What the recorder has missed, since the server was not running, or the disk was too slow, it reads from the
 store; what the store has compacted meanwhile becomes a gap.
@@ -12,17 +12,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from apiserver.registry.history.authors import AuthorNotes
+from apiserver.registry.history.authors import read_note
 from apiserver.registry.history.forms import RecordedForms
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.encryption.chains import CannotEncrypt, KeyNeeded
 from apiserver.storage.errors import RevisionCompacted, RevisionTooLarge, StorageError
-from apiserver.storage.history.changes import Author, Change, Span
+from apiserver.storage.history.changes import UNKNOWN_AUTHOR, Change, Span
 from apiserver.storage.history.undo_log import UndoLog
 from apiserver.storage.interface import Event, ReadAt, Storage, Stored, Watch
 from apiserver.storage.keys import prefix_range, resource_of
@@ -35,7 +36,6 @@ log = logging.getLogger(__name__)
 COLLECT_S: Final = 0.25
 # What may be collected. Beyond that, the recorder reads the changes from the store, when it gets there.
 COLLECTED_BYTES_MAX: Final = 8 * 1024 * 1024
-COLLECTED_MAX: Final = 20_000
 # What is written in one transaction while the recorder catches up.
 CAUGHT_UP_AT_ONCE: Final = 500
 # The values that it keeps meanwhile; others are read from the store again.
@@ -53,18 +53,17 @@ CANNOT_RECORD: Final = (OSError, StorageError, CannotEncrypt)
 _T = TypeVar("_T")
 
 
-class _Collected(NamedTuple):
-    """A change. at_ms: when the cache has seen it.
+# Changes that the cache has seen, and when, in milliseconds since 1970.
+_Seen: TypeAlias = tuple[int, Sequence[CacheEvent[StoredObject]]]
 
-    is_late: whether it was read from the store later, and only the note of its author has a time.
-    """
+
+class _KeyChange(NamedTuple):
+    """A change of one key, with the version that it has replaced."""
 
     key: str
     revision: int
     before: KeyVersion[StoredObject] | None
     after: StoredObject | None
-    at_ms: int
-    is_late: bool = False
 
 
 class Recorder:
@@ -86,15 +85,15 @@ class Recorder:
         """prefix: of all keys. clock: seconds since 1970."""
         self._history, self._store, self._decode, self._forms = history, store, decode, forms
         self._prefix, self._clock = prefix, clock
-        self._notes = AuthorNotes(prefix)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
         self.failure: Exception | None = None
         self._is_closed = False
         self._filled_at = 0  # the revision
-        # The revisions whose changes are collected; None before the cache is filled.
-        self._span: Span | None = None
-        self._changes: list[_Collected] = []
-        self._authors: dict[int, Event] = {}
+        self._is_filled = False
+        # The revisions whose changes are collected.
+        self._after = self._until = 0
+        self._seen: list[_Seen] = []
+        self._notes: dict[int, bytes] = {}  # about their authors, by revision
         self._bytes = 0
         self._written_ms = history.newest_ms  # used by the thread
         self._wake = asyncio.Event()
@@ -105,40 +104,34 @@ class Recorder:
 
     def filled(self, revision: int) -> None:
         """The cache was filled: what was collected before is read from the store."""
-        self._filled_at = revision
+        self._filled_at, self._is_filled = revision, True
         self._forget(revision)
 
-    def changed(self, events: Sequence[CacheEvent[StoredObject]]) -> None:
-        """Collect changes of objects."""
-        at_ms = int(self._clock() * 1000)
+    def changed(self, changes: Sequence[CacheEvent[StoredObject]], events: Sequence[Event]) -> None:
+        """Collect changes of objects, and the notes about their authors."""
+        size = _ENTRY_BYTES * len(changes)
         for event in events:
-            before = event.previous
-            self._changes.append(
-                _Collected(event.version.key, event.revision, before, event.version.value, at_ms)
-            )
+            if event.note:
+                self._notes[event.mod_revision] = event.note
+                size += len(event.note) + _ENTRY_BYTES
+        for change in changes:
+            before = change.previous
             if before is not None and before.value is not None:
-                self._bytes += len(before.value.tail)
-            self._bytes += _ENTRY_BYTES
-        self._reach(events[-1].revision if events else 0)
-
-    def noted(self, event: Event) -> None:
-        """Collect the note of an author."""
-        if self._notes.is_note(event):
-            self._authors[event.mod_revision] = event
-            self._bytes += len(event.value or b"") + _ENTRY_BYTES
-
-    def _reach(self, revision: int) -> None:
-        assert self._span is not None
-        if revision > self._span.until:
-            self._span = self._span._replace(until=revision)
-        if self._bytes > COLLECTED_BYTES_MAX or len(self._changes) > COLLECTED_MAX:
-            self._forget(self._span.until)
-        self._wake.set()
+                size += len(before.value.tail)
+        # All events come in the order of their revisions; `changes` are sorted by resource.
+        self._until = max(self._until, events[-1].mod_revision)
+        self._bytes += size
+        if self._bytes > COLLECTED_BYTES_MAX:
+            self._forget(self._until)
+        elif changes:
+            if not self._seen:
+                self._wake.set()
+            self._seen.append((int(self._clock() * 1000), changes))
 
     def _forget(self, revision: int) -> None:
         """Collect from a revision on; the changes before are read from the store."""
-        self._changes, self._authors, self._bytes = [], {}, 0
-        self._span = Span(revision, revision)
+        self._seen, self._notes, self._bytes = [], {}, 0
+        self._after = self._until = revision
         self._wake.set()
 
     # ---- writing
@@ -175,7 +168,7 @@ class Recorder:
     async def _close(self) -> None:
         """Write what is collected, unless more would have to be read before."""
         try:
-            if self._span is not None and self._history.recorded == self._span.after:
+            if self._is_filled and self._history.recorded == self._after:
                 await self.flush()
         except Exception as error:  # As in `run`.
             log.warning("the last changes are not in the history yet: %s", error)
@@ -193,45 +186,54 @@ class Recorder:
 
     async def flush(self) -> None:
         """Write what is collected. Raises OSError, StorageError, CannotEncrypt."""
-        assert self._span is not None
         # More than can be collected may come meanwhile.
-        while self._history.recorded != self._span.after:
-            await self._catch_up(self._span.after)
-        span, changes, authors = self._span, self._changes, self._authors
-        self._changes, self._authors, self._bytes = [], {}, 0
-        self._span = Span(span.until, span.until)
-        await self._in_thread(lambda: self._write(changes, authors, span))
+        while self._history.recorded != self._after:
+            await self._catch_up(self._after)
+        span, seen, notes = Span(self._after, self._until), self._seen, self._notes
+        self._seen, self._notes, self._bytes = [], {}, 0
+        self._after = span.until
+        await self._in_thread(lambda: self._append(self._seen_changes(seen, notes), span))
         self._note_recorded()
 
-    def _write(self, changes: Sequence[_Collected], notes: Mapping[int, Event], span: Span) -> None:
-        """Write changes, in the thread."""
-        ordered = sorted(changes, key=lambda change: change.revision)
-        self._append([self._change(each, notes.get(each.revision)) for each in ordered], span)
+    # ---- in the thread
 
     def _append(self, changes: Sequence[Change], span: Span) -> None:
         now_ms = self._written_ms = max(self._written_ms, int(self._clock() * 1000))
         self._history.append(changes, span, now_ms)
         self._history.drop_old(now_ms)
 
-    def _change(self, collected: _Collected, noted: Event | None) -> Change:
-        """Returns a change as it is recorded. noted: the event with the note of its author."""
-        note = None if noted is None else self._notes.read(noted)
-        key, before, after = collected.key, collected.before, collected.after
+    def _seen_changes(self, seen: Iterable[_Seen], notes: Mapping[int, bytes]) -> Sequence[Change]:
+        """Returns changes that the cache has seen, in order, as they are recorded."""
+        ordered = [(event.revision, at_ms, event) for at_ms, events in seen for event in events]
+        ordered.sort(key=itemgetter(0))
+        found = []
+        for revision, at_ms, event in ordered:
+            version = event.version
+            change = _KeyChange(version.key, revision, event.previous, version.value)
+            found.append(self._change(change, notes.get(revision), at_ms))
+        return found
+
+    def _change(self, change: _KeyChange, noted: bytes | None, at_ms: int | None) -> Change:
+        """Returns a change as it is recorded. noted: the note about its author.
+
+        at_ms: when the cache has seen it; None if it has not.
+        """
+        key, revision, before, after = change
+        note = None if noted is None else read_note(noted)
+        author, audit_id = (UNKNOWN_AUTHOR, "") if note is None else (note.author, note.audit_id)
         previous, since = None, 0
         # The value after a create is never looked at.
         newer = None if after is None else b""
         if before is not None and before.value is not None:
             previous, since = self._forms.of(key, before.value), before.revision
             newer = None if after is None else self._forms.of(key, after)
-        author, audit_id = (note.author, note.audit_id) if note is not None else (Author(""), "")
-        at_ms = collected.at_ms
-        if collected.is_late:
+        if at_ms is None:
             # The clock of another replica may be ahead.
-            now_ms = int(self._clock() * 1000)
-            at_ms = self._written_ms if note is None else min(note.at_ms, now_ms)
+            at_ms = 0 if note is None else min(note.at_ms, int(self._clock() * 1000))
         # Times are in the order of revisions, though clocks differ, and are set back.
-        self._written_ms = max(self._written_ms, at_ms)
-        return Change(key, collected.revision, since, previous, newer, self._written_ms, author, audit_id)
+        if at_ms > self._written_ms:
+            self._written_ms = at_ms
+        return Change(key, revision, since, previous, newer, self._written_ms, author, audit_id)
 
     # ---- reading the store
 
@@ -289,8 +291,8 @@ class Recorder:
         """Record what the store has of the changes in a span. Raises OSError, StorageError."""
         values = _Values(self._store)
         watch = self._store.watch(prefix_range(self._prefix + "/"), after=after)
-        collected: list[_Collected] = []
-        notes: dict[int, Event] = {}
+        missed: list[_KeyChange] = []
+        notes: dict[int, bytes] = {}
         size, written = 0, after
         # The last revisions may be of keys that the watch does not deliver.
         progress = asyncio.create_task(_request_progress(watch), name="history-progress")
@@ -299,18 +301,18 @@ class Recorder:
                 for event in batch.events:
                     if event.mod_revision > until:
                         break
+                    if event.note:
+                        notes[event.mod_revision] = event.note
                     if resource_of(self._prefix, event.key) is None:
-                        if self._notes.is_note(event):
-                            notes[event.mod_revision] = event
                         continue
                     before = await values.before(event)
                     values.put(event)
-                    collected.append(self._caught_up(event, before))
+                    missed.append(self._missed(event, before))
                     size += len(event.value or b"") + (0 if before is None else len(before.value))
                 reached = min(batch.revision, until)
-                if len(collected) >= CAUGHT_UP_AT_ONCE or size > CAUGHT_UP_BYTES_MAX or reached == until:
-                    write = partial(self._write, collected, notes, Span(written, reached))
-                    collected, notes, size, written = [], {}, 0, reached
+                if len(missed) >= CAUGHT_UP_AT_ONCE or size > CAUGHT_UP_BYTES_MAX or reached == until:
+                    write = partial(self._append_missed, missed, notes, Span(written, reached))
+                    missed, notes, size, written = [], {}, 0, reached
                     await self._in_thread(write)
                 if reached == until:
                     return
@@ -318,7 +320,11 @@ class Recorder:
             progress.cancel()
             await watch.close()
 
-    def _caught_up(self, event: Event, before: Stored | None) -> _Collected:
+    def _append_missed(self, missed: Iterable[_KeyChange], notes: Mapping[int, bytes], span: Span) -> None:
+        """Write changes that were read from the store, in the thread."""
+        self._append([self._change(each, notes.get(each.revision), None) for each in missed], span)
+
+    def _missed(self, event: Event, before: Stored | None) -> _KeyChange:
         previous = None
         if before is not None:
             previous = KeyVersion(
@@ -329,7 +335,7 @@ class Recorder:
         after = None
         if event.value is not None:
             after = self._decode(Stored(event.key, event.value, event.create_revision, event.mod_revision))
-        return _Collected(event.key, event.mod_revision, previous, after, 0, is_late=True)
+        return _KeyChange(event.key, event.mod_revision, previous, after)
 
     # ---- reads of the history
 
@@ -346,16 +352,17 @@ class Recorder:
         """
         if self._is_closed:
             raise OSError(_SHUTTING_DOWN)
-        if self._span is None:
+        if not self._is_filled:
             raise OSError("the server has not read the store yet")
         # A store that was restored is behind the history until that has begun again.
-        if revision <= self._history.recorded <= self._span.after:
+        if revision <= self._history.recorded <= self._after:
             return
         if self.failure is not None:
             raise OSError(str(self.failure))
         done = asyncio.get_running_loop().create_future()
         self._waiters.append((revision, done))
-        self._reach(revision)
+        self._until = max(self._until, revision)
+        self._wake.set()
         self._is_wanted.set()
         await done
 

@@ -16,7 +16,7 @@ from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.embedded.database import RESERVE_BYTES
 from apiserver.storage.errors import DataDirectoryError
 from apiserver.storage.interface import Put
-from tests.support.embedded_stores import P, all_keys, child
+from tests.support.embedded_stores import P, all_keys, child, next_event
 
 # ---- one process at a time
 
@@ -149,6 +149,22 @@ async def test_an_unusable_directory_is_refused_by_name(tmp_path: Path) -> None:
     for directory in (file, file / "below"):
         with pytest.raises(DataDirectoryError, match=f"cannot use the data directory {directory}"):
             await EmbeddedStore.open(directory)
+
+
+async def test_notes_outlast_the_process_and_old_stores_get_them(tmp_path: Path) -> None:
+    """The first stores had no column for them."""
+    store = await EmbeddedStore.open(tmp_path)
+    revision = await store.create(P + "a", b"1")
+    await store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        connection.execute("ALTER TABLE versions DROP COLUMN note")
+        connection.commit()
+    for n in range(2):
+        store = await EmbeddedStore.open(tmp_path)
+        assert (await next_event(store, after=revision - 1)).note == (b"note" if n else b"")
+        await store.compact(await store.current_revision())
+        revision = await store.transact([], [Put(P + "a", b"2")], note=b"note")
+        await store.close()
 
 
 async def test_other_users_cannot_read_the_files(tmp_path: Path) -> None:

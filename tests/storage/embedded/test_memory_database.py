@@ -180,7 +180,7 @@ async def do(store: EmbeddedStore, step: Put | Delete | str) -> None:
     if isinstance(step, str):
         await store.compact(await store.current_revision())
     else:
-        await store.transact([], [step])
+        await store.transact([], [step], note=step.key.encode() if isinstance(step, Put) else b"")
 
 
 async def what_it_shows(store: EmbeddedStore) -> tuple[object, ...]:

@@ -48,12 +48,12 @@ class Recording:
             store, prefix=PREFIX, decode=decode, size_of=lambda each: len(each.tail)
         )
         self.cache.follow(self.recorder)
-        self.notes = AuthorNotes(PREFIX, clock)
+        self.notes = AuthorNotes(clock)
 
     async def write(self, key: str, text: str) -> int:
         stored = (await self.store.get(key)).stored
         condition = Condition(key, 0 if stored is None else stored.mod_revision)
-        return await self.store.transact((condition,), (Put(key, value(text)), self.notes.put()))
+        return await self.store.transact((condition,), (Put(key, value(text)),), note=self.notes.note())
 
     async def at(self, revision: int) -> str:
         """Returns what the data of the object was."""
@@ -142,6 +142,20 @@ async def test_more_than_can_be_collected_is_read_from_the_store(store: Storage)
         found = [(await recording.at(each)).partition("-")[0] for each in revisions]
         assert found == [str(n) for n in range(50)]
         assert recording.recorder.failure is None
+
+
+async def test_a_batch_of_several_resources_is_recorded_up_to_its_newest_change(store: Storage) -> None:
+    """The cache sorts the changes by resource, and the last one is not the newest."""
+    recording = Recording(store, UndoLog(None, ROOMY))
+    filling = asyncio.create_task(recording.cache.run())
+    await recording.cache.wait_until_filled()
+    writes = [store.create(key, value("")) for key in (KEY, PODS, f"{KEY}b")]
+    last = max(await asyncio.gather(*writes))
+    assert await recording.cache.has_reached(last)
+    await recording.recorder.flush()
+    assert recording.log.recorded == last
+    filling.cancel()
+    await asyncio.gather(filling, return_exceptions=True)
 
 
 async def test_another_store_begins_another_history() -> None:
