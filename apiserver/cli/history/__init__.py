@@ -5,6 +5,8 @@ listing        which versions the object has had, and who made them
 diff           what has changed between two moments
 undo           takes one change back
 reverts        computes the object without a change
+blame          the author of each line
+blames         finds the version that has made each line
 object_client  sends requests about the object that the arguments name
 moments        moments as users write them, as `@-2h`
 """
