@@ -7,7 +7,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from apiserver.admission.extensions.functions import conditions_of
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -33,6 +34,11 @@ from apiserver.extensions.loading import expanded
 from apiserver.registry.write_request import KUBE_APISERVER
 
 log = logging.getLogger(__name__)
+
+# Times of files are those of a clock that ticks this often, where it ticks the least.
+_FILE_CLOCK_NS: Final = 10_000_000
+# No source file has it.
+_UNKNOWN_CONTENT: Final = b"\x00"
 
 
 @asynccontextmanager
@@ -167,7 +173,7 @@ def _watched(runner: WorkerRunner) -> WatchedFiles:
         await runner.reload()
         _watch_new_files(runner, watched)
 
-    contents = [each.read_bytes() for each in runner.files]
+    contents = [_imported_content(runner, each) for each in runner.files]
     watched = WatchedFiles(f"extension {runner.info.name}", runner.files, contents, reload)
     return watched
 
@@ -176,7 +182,17 @@ def _watch_new_files(runner: WorkerRunner, watched: WatchedFiles) -> None:
     """Watch the files that new code has imported."""
     paths = [each for each in runner.files if each.exists()]
     if not {*paths} <= {*watched.paths}:
-        watched.watch(paths, [each.read_bytes() for each in paths])
+        watched.watch(paths, [_imported_content(runner, each) for each in paths])
+
+
+def _imported_content(runner: WorkerRunner, path: Path) -> bytes:
+    """Returns what a worker has imported from a file; another content if the file may have changed since.
+
+    Then the file counts as changed, and the code is loaded once more. Raises OSError.
+    """
+    if path.stat().st_mtime_ns > runner.imported_after_ns - _FILE_CLOCK_NS:
+        return _UNKNOWN_CONTENT
+    return path.read_bytes()
 
 
 def _worker_runner(core: Core, spec: str, api: Callable[[str], Mapping[str, Any]]) -> WorkerRunner:

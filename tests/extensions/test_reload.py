@@ -187,6 +187,16 @@ def test_a_file_that_new_code_imports_is_watched(code: Code) -> None:
         until(lambda: color_of_new(api) == "dark blue")
 
 
+def test_a_file_that_changes_while_new_code_imports_it_is_imported_again(code: Code) -> None:
+    imported = code.path.parent / "own_color.py"
+    imported.write_text("COLOR = 'red'")
+    saves = f"import pathlib; pathlib.Path({str(imported)!r}).write_text('COLOR = \"dark blue\"')\n"
+    code.write("from own_color import COLOR\n" + saves + FUNCTIONS.replace('"red"', "COLOR"))
+    with Api(code.server) as api:
+        until(lambda: "[+]extension-own-shelf ok" in api.get("/readyz?verbose").body.decode())
+        until(lambda: color_of_new(api) == "dark blue")
+
+
 def test_a_hangup_signal_reloads(code: Code) -> None:
     """The function depends on a file that the server does not watch."""
     color = code.path.parent / "color.txt"

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
@@ -35,6 +36,8 @@ class WorkerProcess(asyncio.Protocol):
         ended: Callable[[WorkerProcess, str], None],
     ) -> None:
         self._spec, self._received, self._ended = spec, received, ended
+        # Before all times of files that are written while the process reads them.
+        self.made_at_ns = time.time_ns()
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None

@@ -58,6 +58,7 @@ class WorkerRunner:
     on_end: called when a worker has ended, with the reason and the seconds until the next one starts.
     info: of the extension, once a worker has started.
     files: those of the extension's code, as far as they were imported when it was loaded.
+    imported_after_ns: a time before the import, as `time.time_ns` returns it.
     check: called before new code with other functions takes over; raises CannotLoad to keep the old code.
     on_change: called when it has taken over.
     """
@@ -95,6 +96,7 @@ class WorkerRunner:
         # Messages of the worker that belong to no call.
         self._strays = 0
         self.files: Sequence[Path] = ()
+        self.imported_after_ns = 0
         self.check: Callable[[ExtensionInfo], None] = lambda _: None
         self.on_change: Callable[[], None] = lambda: None
         self._reloading = asyncio.Lock()
@@ -151,7 +153,7 @@ class WorkerRunner:
             await new.close()
             raise ValueError(str(error)) from None
         self._send_api(new, info.name)
-        self._note_files(first)
+        self._note_files(new, first)
         old, self._worker = self._worker, new
         self._end_streams()
         self.functions = ()  # They are of the old code.
@@ -491,14 +493,14 @@ class WorkerRunner:
         except CannotLoad:
             await worker.close()
             raise
-        self._note_files(first)
+        self._note_files(worker, first)
         self._send_api(worker, info.name)
         return info
 
-    def _note_files(self, first: Mapping[str, Any]) -> None:
+    def _note_files(self, worker: WorkerProcess, first: Mapping[str, Any]) -> None:
         """Note the files in the first message of a worker."""
         if isinstance(files := first.get("files"), list):
-            self.files = [Path(str(each)) for each in files]
+            self.files, self.imported_after_ns = [Path(str(each)) for each in files], worker.made_at_ns
 
     def _new_worker(self) -> WorkerProcess:
         return WorkerProcess(self._spec, self._receive, self._ended)
