@@ -91,6 +91,7 @@ def build_exposition(
             metrics.expressions,
             registry,
             *(() if functions is None else (functions,)),
+            *(() if core.history is None else (core.history.metrics(),)),
         ),
         registry,
     )

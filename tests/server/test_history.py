@@ -17,6 +17,7 @@ from tests.support.definitions import OPEN_SPEC, define, definition, version
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program
+from tests.support.metrics import metric
 from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
@@ -326,6 +327,22 @@ def test_a_position_beyond_the_newest_version_is_the_newest(api: Api) -> None:
     api.post(CONFIG_MAPS, config_map("beyond", k="1")).ok()
     versions = api.get(f"{CONFIG_MAPS}/beyond/history").ok()["versions"]
     assert api.get(f"{CONFIG_MAPS}/beyond/history?before=999999999999999999").ok()["versions"] == versions
+
+
+def test_metrics_show_the_state_of_the_history(api: Api) -> None:
+    def changes() -> float:
+        api.post(CONFIG_MAPS, config_map("measured", k="1")).ok()
+        api.get(f"{CONFIG_MAPS}/measured/history").ok()  # It waits until all is recorded.
+        api.delete(f"{CONFIG_MAPS}/measured").ok()
+        api.get(f"{CONFIG_MAPS}/measured/history")
+        return metric(api, "apiserver_history_changes_total")
+
+    assert changes() + 2 <= changes()
+    assert metric(api, "apiserver_history_available") == 1
+    assert metric(api, "apiserver_history_size_bytes") > 4096
+    assert metric(api, "apiserver_history_lag_seconds") < 60
+    for nothing in ("gaps", "segments_dropped_total"):
+        assert metric(api, f"apiserver_history_{nothing}") == 0
 
 
 def test_the_present_can_be_read_before_anything_changes(tmp_path: Path) -> None:

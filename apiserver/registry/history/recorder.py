@@ -70,6 +70,8 @@ class Recorder:
     """The follower of a watch cache that fills an `UndoLog`.
 
     failure: why changes cannot be written at present; None if they can.
+    changes_total: how many changes have been recorded.
+    size_bytes: of the history, when changes were last written. gaps: how many it had then.
     """
 
     def __init__(
@@ -87,6 +89,11 @@ class Recorder:
         self._prefix, self._clock = prefix, clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
         self.failure: Exception | None = None
+        self.changes_total = 0
+        self.size_bytes = self.gaps = 0
+        self._measure()
+        # When the oldest change was made that is not recorded, in milliseconds since 1970; 0 if all are.
+        self._behind_since_ms = 0
         self._is_closed = False
         self._filled_at = 0  # the revision
         self._is_filled = False
@@ -124,15 +131,32 @@ class Recorder:
         if self._bytes > COLLECTED_BYTES_MAX:
             self._forget(self._until)
         elif changes:
+            at_ms = int(self._clock() * 1000)
             if not self._seen:
                 self._wake.set()
-            self._seen.append((int(self._clock() * 1000), changes))
+                self._behind_since_ms = self._behind_since_ms or at_ms
+            self._seen.append((at_ms, changes))
 
     def _forget(self, revision: int) -> None:
         """Collect from a revision on; the changes before are read from the store."""
         self._seen, self._notes, self._bytes = [], {}, 0
         self._after = self._until = revision
+        if self._history.recorded != revision:
+            self._behind_since_ms = self._behind_since_ms or int(self._clock() * 1000)
         self._wake.set()
+
+    # ---- what is measured
+
+    @property
+    def dropped_total(self) -> int:
+        """How many segments were dropped because of the limits."""
+        return self._history.dropped_total
+
+    def lag_s(self) -> float:
+        """Returns how long the oldest change has waited that is not recorded; 0 if all are."""
+        if not self._behind_since_ms:
+            return 0.0
+        return max(0.0, self._clock() - self._behind_since_ms / 1000)
 
     # ---- writing
 
@@ -201,6 +225,11 @@ class Recorder:
         now_ms = self._written_ms = max(self._written_ms, int(self._clock() * 1000))
         self._history.append(changes, span, now_ms)
         self._history.drop_old(now_ms)
+        self.changes_total += len(changes)
+        self._measure()
+
+    def _measure(self) -> None:
+        self.size_bytes, self.gaps = self._history.size_bytes, max(0, len(self._history.spans) - 1)
 
     def _seen_changes(self, seen: Iterable[_Seen], notes: Mapping[int, bytes]) -> Sequence[Change]:
         """Returns changes that the cache has seen, in order, as they are recorded."""
@@ -368,6 +397,8 @@ class Recorder:
 
     def _note_recorded(self) -> None:
         recorded = self._history.recorded
+        if recorded == self._after:
+            self._behind_since_ms = self._seen[0][0] if self._seen else 0
         for revision, done in self._waiters:
             if revision <= recorded and not done.done():
                 done.set_result(None)

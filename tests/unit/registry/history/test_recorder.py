@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -19,10 +19,12 @@ from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.history.changes import Change, Span
 from apiserver.storage.history.undo_log import HistoryGap, Limits, UndoLog, Value
 from apiserver.storage.interface import Condition, Put, Storage
 from apiserver.storage.keys import prefix_range
 from apiserver.storage.watch_cache import WatchCache
+from tests.support.eventually import eventually
 
 PREFIX: Final = "/registry"
 KEY: Final = "/registry/core/configmaps/default/a"
@@ -213,3 +215,49 @@ async def test_nothing_of_another_store_is_read_before_its_history_begins(store:
         with pytest.raises(HistoryGap):
             await recording.at(revisions[5])
     await other.close()
+
+
+class Failing(UndoLog):
+    """A history that can be written only from when its disk has space."""
+
+    def __init__(self) -> None:
+        self.has_space = asyncio.Event()
+        super().__init__(None, ROOMY)
+
+    def append(self, changes: Sequence[Change], span: Span, at_ms: int) -> None:
+        if changes and not self.has_space.is_set():
+            raise OSError("no space left on device")
+        super().append(changes, span, at_ms)
+
+
+async def test_what_is_not_recorded_yet_has_an_age(store: Storage) -> None:
+    log, now_s = Failing(), 1_000.0
+    async with running(Recording(store, log, clock=lambda: now_s)) as recording:
+        recorder = recording.recorder
+        assert (recorder.lag_s(), recorder.changes_total) == (0.0, 0)
+        await recording.write(KEY, "1")
+        await eventually(lambda: recorder.failure)
+        now_s += 5.0
+        await recording.write(KEY, "2")
+        await recording.cache.revision_at()
+        assert (recorder.lag_s(), recorder.changes_total) == (5.0, 0)
+        now_s -= 100.0  # A clock that is set back.
+        assert recorder.lag_s() == 0.0
+        now_s += 100.0
+        log.has_space.set()
+        revision = await recording.write(KEY, "3")
+        await eventually(lambda: recorder.failure is None)
+        assert await recording.at(revision) == "3"
+        assert (recorder.lag_s(), recorder.changes_total, recorder.gaps) == (0.0, 3, 0)
+        assert recorder.size_bytes > 0
+
+
+async def test_gaps_are_counted(store: Storage) -> None:
+    log = Dropping(None, ROOMY)
+    async with running(Recording(store, log)) as first:
+        assert await first.at(await first.write(KEY, "1")) == "1"
+    away = Recording(store, log)
+    await store.compact(await away.write(KEY, "2"))
+    async with running(Recording(store, log)) as second:
+        assert await second.at(await second.write(KEY, "3")) == "3"
+        assert second.recorder.gaps == 1
