@@ -213,6 +213,21 @@ def test_a_hangup_signal_reloads(code: Code) -> None:
         assert color_of_new(api) == "blue"
 
 
+def test_a_reload_without_a_worker_says_whether_there_is_one_again(code: Code) -> None:
+    with Api(code.server) as api:
+        code.write("raise RuntimeError('a mistake')")
+        until(lambda: "keeping the previous configuration: " in code.server.stderr)
+        os.kill(worker_of(code.server), signal.SIGKILL)
+        until(lambda: "extension own cannot be started again: " in code.server.stderr)
+        os.kill(code.server.pid, signal.SIGHUP)
+        line = "extension own: keeping the previous code: its worker cannot be started"
+        until(lambda: line in code.server.stderr)
+        assert "extension own: reloaded" not in code.server.stderr
+        code.write(RED)
+        until(lambda: "extension own: reloaded" in code.server.stderr)
+        assert color_of_new(api) == "red"
+
+
 def color_of_new(api: Api) -> str:
     color: str = api.post(f"{PATH}?dryRun=All", config_map("new")).ok()["data"]["color"]
     return color

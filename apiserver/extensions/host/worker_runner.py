@@ -130,7 +130,7 @@ class WorkerRunner:
     async def reload(self) -> None:
         """Replace the worker by one with the current code. Raises ValueError if that is not possible.
 
-        Then the old worker stays.
+        Then the old worker stays, if there is one.
         """
         async with self._reloading:
             await self._reload()
@@ -140,7 +140,10 @@ class WorkerRunner:
             if self._restarting is not None:
                 self._restarting.cancel()
             self._ends = 0
-            self._begin_restart(0.0)
+            restart = self._begin_restart(0.0)
+            await asyncio.wait([restart])
+            if not self._is_ready:
+                raise ValueError("its worker cannot be started")
             return
         new = self._new_worker()
         try:
@@ -455,11 +458,12 @@ class WorkerRunner:
             (self._waiting if is_known else self._suspects).append(each)
             self._timer.limit(each, self._wait_max_s)
 
-    def _begin_restart(self, delay_s: float, *, counts: bool = True) -> None:
+    def _begin_restart(self, delay_s: float, *, counts: bool = True) -> asyncio.Task[None]:
         """Start a worker after a delay. counts: whether the end of the last one counts for later delays."""
         self._ends += counts
         self._starts_at = self._loop.time() + delay_s
-        self._restarting = self._loop.create_task(self._start_again(delay_s))
+        self._restarting = restart = self._loop.create_task(self._start_again(delay_s))
+        return restart
 
     async def _start_again(self, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
