@@ -309,7 +309,7 @@ pytest plugin. The names on this page form a public API that follows semantic ve
 """
 # The sections of the page. Instances of the classes without a signature there are made by the others.
 TESTING_SECTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "Servers": ("ApiServer", "User", "Snapshot", "Clock"),
+    "Servers": ("ApiServer", "User", "Snapshot", "Clock", "PastServer"),
     "Records": ("RecordedRequest", "StoreWrite", "Timeline", "Version", "Change"),
     "Faults": ("Faults", "InjectedFault", "Match"),
     "Effects of faults": (

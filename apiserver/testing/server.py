@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -45,6 +46,7 @@ from apiserver.testing.errors import (
 from apiserver.testing.etcd_probe import EtcdProbe, EtcdTls
 from apiserver.testing.faults import Faults, LocalFaults, RemoteFaults
 from apiserver.testing.manifests import Manifests, load, read_manifests
+from apiserver.testing.past import PastServer, moment_text
 from apiserver.testing.resources import DEFAULT_NAMESPACE, Resource, find_resource, watched_resources
 from apiserver.testing.runners import ADVANCE, Runner, ServerChild, ServerThread
 from apiserver.testing.server_time import ServerTime
@@ -381,6 +383,23 @@ class ApiServer:
         if self._tls is None:
             self._tls = ssl.create_default_context(cafile=self.ca)
         return http.client.HTTPSConnection(urlsplit(self._url).netloc, context=self._tls, timeout=timeout_s)
+
+    def at(self, moment: int | str | datetime) -> PastServer:
+        """Returns the server's objects as they were at an earlier moment. The server needs the `--history`
+        flag.
+
+        moment: a resource version, a datetime with a time zone, or a time in the format of RFC 3339. Times
+            are those of the server's clock.
+        Raises ValueError if a datetime has no time zone. If the moment is in the future or before the
+        history begins, requests get the status code 400 or 410.
+        """
+        below = f"/at/{quote(moment_text(moment), safe='')}"
+        kubeconfig = self._write({"token": self.admin_token}, below=below)
+
+        def request(method: str, path: str, **options: Any) -> tuple[int, Any]:
+            return self.request(method, below + path, **options)
+
+        return PastServer(self.url + below, kubeconfig, request)
 
     # ---- what is asserted of it
 
@@ -719,11 +738,12 @@ class ApiServer:
             raise ServerStopped(asked)
         return self._directory
 
-    def _write(self, credentials: Mapping[str, str], namespace: str = "") -> Path:
-        """Writes a kubeconfig, and returns its path."""
+    def _write(self, credentials: Mapping[str, str], namespace: str = "", below: str = "") -> Path:
+        """Writes a kubeconfig, and returns its path. below: the path on the server, for all requests."""
         path = self._own_directory("a kubeconfig") / f"{next(self._files)}.kubeconfig"
         path.touch(mode=0o600)
-        path.write_bytes(pki.kubeconfig(self._url, self.ca.read_bytes(), credentials, namespace=namespace))
+        ca, url = self.ca.read_bytes(), self._url + below
+        path.write_bytes(pki.kubeconfig(url, ca, credentials, namespace=namespace))
         return path
 
 

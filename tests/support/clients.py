@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from tests.support.server_process import ServerProcess
+
+class Reachable(Protocol):
+    @property
+    def kubeconfig(self) -> Path: ...
 
 
 @asynccontextmanager
-async def kr8s_api(server: ServerProcess, namespace: str) -> AsyncIterator[Any]:
+async def kr8s_api(server: Reachable, namespace: str) -> AsyncIterator[Any]:
     """A client of kr8s whose connections are closed at the end; the library leaves them open."""
     import kr8s.asyncio
 
