@@ -14,6 +14,7 @@ from apiserver.endpoints.version import version_document
 from apiserver.load.switch_interval import compute_in_thread
 from apiserver.metrics.controllers import ApiServiceMetrics
 from apiserver.metrics.exposition import Exposition
+from apiserver.metrics.history import HistoryMetrics
 from apiserver.metrics.process import (
     BuildInfo,
     FeatureGateMetrics,
@@ -91,7 +92,7 @@ def build_exposition(
             metrics.expressions,
             registry,
             *(() if functions is None else (functions,)),
-            *(() if core.history is None else (core.history.metrics(),)),
+            HistoryMetrics(None if core.history is None else core.history.recorder),
         ),
         registry,
     )

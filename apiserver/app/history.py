@@ -9,7 +9,6 @@ from apiserver.app.background import BackgroundTask
 from apiserver.app.serving.listening import CannotStart
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
-from apiserver.metrics.history import HistoryMetrics
 from apiserver.registry.history.authors import AuthorNotes
 from apiserver.registry.history.forms import RecordedForms, digest_key
 from apiserver.registry.history.past import PastReads
@@ -51,9 +50,6 @@ class History(NamedTuple):
             clock,
             lambda name: object_key(namespaces, "", name),
         )
-
-    def metrics(self) -> HistoryMetrics:
-        return HistoryMetrics(self.recorder)
 
     def tasks(self) -> Sequence[BackgroundTask]:
         return (BackgroundTask("history", self.recorder.run),)

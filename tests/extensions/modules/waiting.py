@@ -1,4 +1,4 @@
-"""An extension whose function returns when as many as possible wait at the same time."""
+"""An extension whose functions wait, in threads, until another one lets them go."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import threading
 from typing import Any
 
 from apiserver.extensions import Api, Extension
-from apiserver.extensions.hooks import THREADS_MAX
 
 app = Extension("waiting", timeout_s=30)
-_all = threading.Barrier(THREADS_MAX)
+_released = threading.Event()
 
 
 @app.validate("pods")
-def waits_for_all(pod: Any, api: Api) -> None:
-    _all.wait()
+def waits(pod: Any, api: Api) -> None:
+    _released.wait()
+
+
+@app.validate("pods")
+async def releases(pod: Any) -> None:
+    _released.set()
