@@ -12,6 +12,7 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Subresourc
 from apiserver.admission.rules import MatchAttributes, RuleWithOperations
 from apiserver.load.size_class import size_class, size_class_of_document
 from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.registry import write_stages
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.stored_object import TooDeep
 
@@ -260,6 +261,19 @@ class ReviewedWrite:
             )
         [converted] = await attributes.resource.codec.converted([document])
         return converted
+
+    async def take_over(self, document: Document, resource: ServedResource) -> bool:
+        """Replace the new document by a changed one, as `changed` takes it. Returns whether they differ.
+
+        Raises ApiError if it cannot be converted.
+        """
+        changed = await self.changed(document, resource)
+        # For a subresource with its own kind, what was changed is only a part of the object.
+        size = size_class_of_document(changed)
+        if await self.offload.run_begun(size, write_stages.is_same, changed, self.new):
+            return False
+        self.replace(changed)
+        return True
 
     def replace(self, changed: Document) -> None:
         """Replace the new document by another one of the hub version."""

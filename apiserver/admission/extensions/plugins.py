@@ -25,11 +25,10 @@ from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.extensions.hooks import Kind, OnError
 from apiserver.extensions.host.hooks import ExtensionHook, ExtensionHooks
 from apiserver.extensions.host.runner import HookFailed
-from apiserver.load.size_class import size_class, size_class_of_document
+from apiserver.load.size_class import size_class
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import ApiError, InternalError
 from apiserver.meta.vocabulary import Document, GroupResource
-from apiserver.registry import write_stages
 from apiserver.registry.served_resource import ServedResource, ServedTable
 
 log = logging.getLogger(__name__)
@@ -351,12 +350,7 @@ async def _replaced(
         document = await write.offload.run_begun(size, checked, document, kind)
     except InvalidDocument as invalid:
         raise hook.invalid(f"has returned an invalid object: {invalid}") from None
-    changed = await write.changed(document, resource)
-    size = size_class_of_document(changed)
-    if await write.offload.run_begun(size, write_stages.is_same, changed, write.new):
-        return False
-    write.replace(changed)
-    return True
+    return await write.take_over(document, resource)
 
 
 class ValidatingExtension(ExtensionPlugin):

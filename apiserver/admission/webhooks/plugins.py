@@ -27,13 +27,12 @@ from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import on_one_line
 from apiserver.auth.authz.attributes import AuthorizationChain
-from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
+from apiserver.load.size_class import SizeClass, size_class
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import ApiError, BadRequest, InternalError
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.admission import ADMIT, VALIDATING
 from apiserver.metrics.webhooks import WebhookMetrics
-from apiserver.registry import write_stages
 from apiserver.registry.served_resource import ServedResource
 from apiserver.storage.event_loop_turns import in_turns
 from apiserver.webhooks.errors import CallFailed
@@ -330,13 +329,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         size = max(size, size_class(len(encoded)), *map(kind.size_of_defaults, (encoded, answer.patch)))
         size = SizeClass.HUGE if json_patch.may_multiply(operations) else size
         patched = await write.offload.run_begun(size, _patched, encoded, operations, kind)
-        changed = await write.changed(patched, invocation.resource)
-        # For a subresource with its own kind, the patched document is only a part of the object.
-        size = size_class_of_document(changed)
-        if await write.offload.run_begun(size, write_stages.is_same, changed, write.new):
-            return False
-        write.replace(changed)
-        return True
+        return await write.take_over(patched, invocation.resource)
 
 
 def _patched(encoded: bytes, operations: list[Any], kind: ServedResource) -> Document:
