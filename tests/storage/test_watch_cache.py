@@ -222,11 +222,17 @@ async def test_no_progress_is_requested_for_a_revision_that_does_not_exist(tmp_p
         await cached.cache.get(P + "a", ReadAt.not_older_than(revision + 1))
     assert (refused.value.requested, refused.value.current) == (revision + 1, revision)
     assert [watch.progress_requests for watch in store.watches] == [0]
+    await cached.close()
+
+
+async def test_a_read_waits_for_a_revision_that_comes_into_being(
+    store: FlakyStore, cached: CacheAsStorage
+) -> None:
+    revision = await store.current_revision()
     waiting = asyncio.create_task(cached.cache.get(P + "a", ReadAt.not_older_than(revision + 1)))
     await asyncio.sleep(0)
     await store.create(P + "a", b"")
     assert await waiting is not None
-    await cached.close()
 
 
 async def test_while_the_store_is_down_stale_reads_work_and_consistent_reads_fail(
