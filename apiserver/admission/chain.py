@@ -118,8 +118,8 @@ class AdmissionAttributes(NamedTuple):
         return not self.is_dry_run or (self.options is not None and EMPTY_DRY_RUN in self.options.warnings)
 
     def with_rounds(self, rounds: ReinvocationContext) -> AdmissionAttributes:
-        """Returns `_replace(rounds=rounds)`, in a fifth of its time."""
-        return AdmissionAttributes._make((*self[:_ROUNDS], rounds, *self[_ROUNDS + 1 :]))
+        """Returns `_replace(rounds=rounds)`, in a tenth of its time."""
+        return tuple.__new__(AdmissionAttributes, (*self[:_ROUNDS], rounds, *self[_ROUNDS + 1 :]))
 
     def remaining_s(self) -> float | None:
         """Returns how long the client still waits; None if it waits as long as the server.

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from apiserver.admission.chain import PluginReinvocations
+from apiserver.admission.chain import Plugin
 from apiserver.admission.reviewed_write import ReviewedWrite
 from apiserver.meta.errors import ApiError
 from apiserver.storage.event_loop_turns import Turn
@@ -48,17 +48,21 @@ NOTHING: Final = ReviewOutcome()
 
 async def call_in_turn(
     reviewers: Collection[R],
-    rounds: PluginReinvocations,
+    plugin: Plugin,
     write: ReviewedWrite,
     call: Callable[[R, int], Awaitable[ReviewOutcome | None]],
 ) -> Sequence[str]:
     """Call those that may change a write one after the other. Returns their warnings.
 
-    call: calls one with its index; returns None if the write is not its concern. Raises the first refusal.
+    plugin: calls them. call: calls one with its index; returns None if the write is not its concern. Raises
+    the first refusal.
     """
-    await rounds.enter(write.new, write.offload)
+    context = write.attributes.rounds
+    assert context is not None
+    rounds, is_second = context.of(plugin), context.is_second
+    if is_second:  # In the first round, the plugin has left nothing that could have changed.
+        await rounds.enter(write.new, write.offload)
     warnings: list[str] = []
-    is_second = rounds.is_second
     # There may be thousands, few of which match.
     turn = Turn() if len(reviewers) > FEW else None
     try:
@@ -77,7 +81,8 @@ async def call_in_turn(
                 rounds.on_change()
             if reviewer.is_called_again:
                 rounds.called.add(reviewer)
-        rounds.leave(write.new)
+        if rounds.called:
+            rounds.leave(write.new)
     except ApiError as refused:
         refused.add_warnings(warnings)
         raise

@@ -41,6 +41,7 @@ class ReviewedWrite:
     """One write, of which webhooks see documents in the version that their rules name.
 
     new, old: of the hub version; None where there is none.
+    shown_as_is: the resource as which webhooks see the documents themselves; None: they never do.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class ReviewedWrite:
         self.new = new
         self.old = old
         self._equivalents = equivalents
+        own = attributes.resource
+        self.shown_as_is = own if attributes.view is None and not own.codec.converts_hub else None
         self._encoded: dict[tuple[bool, object], bytes] = {}
         # Of the resource that was asked for.
         self._target: MatchAttributes | None = None
@@ -190,7 +193,7 @@ class ReviewedWrite:
         found = self._encoded.get(key)
         if found is None:
             try:
-                if self._is_shown_as_is(resource):
+                if resource is self.shown_as_is:
                     found = orjson.dumps(document)
                 else:
                     found = await self._encode(document, resource)
@@ -210,14 +213,9 @@ class ReviewedWrite:
         encoded = orjson.dumps(document)
         return await self.offload.run_begun(size_class(len(encoded)), _from_hub, encoded, resource, version)
 
-    def _is_shown_as_is(self, resource: ServedResource) -> bool:
-        """Whether documents in the version of a resource are those of the hub version."""
-        attributes = self.attributes
-        return attributes.view is None and resource is attributes.resource and not resource.codec.converts_hub
-
     async def documents(self, resource: ServedResource) -> tuple[Document | None, Document | None]:
         """Returns the new and the old document in the version of a resource, which must not be changed."""
-        if self._is_shown_as_is(resource):
+        if resource is self.shown_as_is:
             return self.new, self.old
         new = await self._decoded(self.new, resource, is_old=False)
         return new, await self._decoded(self.old, resource, is_old=True)
@@ -253,7 +251,7 @@ class ReviewedWrite:
             encoded = orjson.dumps(new)
             size = size_class(len(encoded))
             return await self.offload.run_begun(size, _with_view, encoded, attributes.view, document)
-        if resource is attributes.resource and not resource.codec.converts_hub:
+        if resource is self.shown_as_is:
             return document
         if not resource.is_custom:
             return await self.offload.run_begun(

@@ -195,10 +195,13 @@ class Call:
         result: dict[str, Any] = {}
         match hook.kind:
             case Kind.MUTATE:
-                changed = self._changed(returned)
+                changed = self._document
+                if returned is not None or self._unchanged is not None:
+                    changed = self._changed(returned)
+                encoded = orjson.dumps(changed)
                 # Most functions change few objects.
-                if orjson.dumps(changed) != self._before:
-                    result["object"] = changed
+                if encoded != self._before:
+                    result["object"] = orjson.Fragment(encoded)
                 else:
                     self.is_intact = changed is self._document
             case Kind.VALIDATE:

@@ -54,7 +54,7 @@ def outcome(call: HookCall) -> dict[str, Any]:
     try:
         return {"result": call.result(call.run())}
     except BaseException as error:
-        return _failure(call, error)
+        return failure(call, error)
 
 
 async def awaited_outcome(call: HookCall) -> dict[str, Any]:
@@ -62,10 +62,11 @@ async def awaited_outcome(call: HookCall) -> dict[str, Any]:
     try:
         return {"result": call.result(await call.run())}
     except BaseException as error:
-        return _failure(call, error)
+        return failure(call, error)
 
 
-def _failure(call: HookCall, error: BaseException) -> dict[str, Any]:
+def failure(call: HookCall, error: BaseException) -> dict[str, Any]:
+    """Returns the outcome of a call of a function that has raised an error, which may refuse the request."""
     if isinstance(call, Call) and call.kind in _DENIES:
         # The objects of a virtual resource may come from the server: so do its errors.
         is_refusal = isinstance(error, Denied) or call.kind in VERBS

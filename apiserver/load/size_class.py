@@ -62,6 +62,7 @@ def size_class_of_document(document: Document) -> SizeClass:
     It encodes the document: counting in Python would take ten times as long, even if it ended at HUGE_BYTES.
     """
     try:
-        return size_class(len(orjson.dumps(document)))
+        size_bytes = len(orjson.dumps(document))
     except orjson.JSONEncodeError:
         return SizeClass.HUGE
+    return SizeClass.SMALL if size_bytes <= LARGE_BYTES else size_class(size_bytes)

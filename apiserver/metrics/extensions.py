@@ -13,10 +13,13 @@ _DURATIONS: Final = "apiserver_extension_call_duration_seconds"
 
 
 class ExtensionMetrics:
-    """Counts and times the calls of functions of extensions, and counts the ends of workers."""
+    """Counts and times the calls of functions of extensions, and counts the ends of workers.
+
+    durations: of calls, by the extension and its function.
+    """
 
     def __init__(self) -> None:
-        self._durations = Histograms[tuple[str, str]](_DURATIONS)
+        self.durations = Histograms[tuple[str, str]](_DURATIONS)
         self._failures: Counter[tuple[str, str, str]] = Counter()
         self._overruns: Counter[tuple[str, str]] = Counter()
         self._ignored: Counter[tuple[str, str]] = Counter()
@@ -28,7 +31,7 @@ class ExtensionMetrics:
 
     def called(self, extension: str, hook: str, seconds: float, failure: str) -> None:
         """Count a call. failure: one of `host.runner.Failure`; empty if it has succeeded."""
-        self._durations[extension, hook].observe(seconds)
+        self.durations[extension, hook].observe(seconds)
         if failure:
             self.failed(extension, hook, failure)
 
@@ -48,7 +51,7 @@ class ExtensionMetrics:
         self._worker_ends[extension] += 1
 
     def families(self) -> Iterable[Family]:
-        yield family(_DURATIONS, list(self._durations.items()))
+        yield family(_DURATIONS, list(self.durations.items()))
         yield family("apiserver_extension_failures_total", list(self._failures.items()))
         yield family("apiserver_extension_ignored_failures_total", list(self._ignored.items()))
         yield family("apiserver_extension_inline_overruns_total", list(self._overruns.items()))

@@ -277,7 +277,8 @@ def check_mutated(request: WriteRequest, new: Document, old: Document | None) ->
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    if old is None and _is_version(meta.get("resourceVersion", "")) and not request.options.dry_run:
+    version = meta.get("resourceVersion") if old is None else None
+    if version and _is_version(version) and not request.options.dry_run:
         raise MutatedVersion("resourceVersion should not be set on objects to be created")
 
 

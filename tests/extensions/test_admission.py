@@ -61,6 +61,7 @@ MUTATED: Final = {
     "is_ignored_with_a_cycle": {"a": "b"},
     "is_ignored_when_it_exits": {"a": "b"},
     "changes_what_it_validates": {"a": "b"},
+    "makes_no_object_of_what_it_validates": {"a": "b"},
     "fails_with_a_warning": {"a": "b"},
     # It is called again after `follows` has changed the object.
     "counts_its_calls": {"a": "b", "calls": "2", "followed": "yes"},

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
@@ -30,6 +30,9 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.errors import ApiError, InternalError
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource, ServedTable
+
+if TYPE_CHECKING:
+    from apiserver.extensions.host.inline import InlineFunction
 
 log = logging.getLogger(__name__)
 
@@ -142,15 +145,17 @@ class ExtensionPlugin(Plugin):
 
         Raises HookFailed, and ApiError if the call is not possible for a reason outside the function.
         """
-        remaining_s = write.attributes.remaining_s()
-        wants = hook.info.wants
-        call = await self._call_without_objects(wants, write, resource) if wants else {}
-        if hook.is_inline:
-            result = await _called_inline(hook, call, write, resource)
+        inline = hook.inline
+        if inline is None:
+            result = await self._called_in_worker(hook, resource, write)
         else:
-            call |= await _encoded_objects(hook, write, resource)
-            with write.attributes.without_slot():
-                result = await hook.call(call, remaining_s)
+            write.attributes.remaining_s()
+            wants = inline.info.wants
+            call = await self._call_without_objects(wants, write, resource) if wants else {}
+            try:
+                result = await _called_inline(inline, call, write, resource)
+            except HookFailed as failed:
+                raise hook.failed(failed) from None
         if not result:
             return answers.NO_CHANGE
         try:
@@ -160,6 +165,16 @@ class ExtensionPlugin(Plugin):
         for key, value in answer.audit_annotations.items():
             write.attributes.annotate(f"{hook.extension}/{key}", value)
         return answer
+
+    async def _called_in_worker(
+        self, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite
+    ) -> Mapping[str, Any]:
+        remaining_s = write.attributes.remaining_s()
+        wants = hook.info.wants
+        call = await self._call_without_objects(wants, write, resource) if wants else {}
+        call |= await _encoded_objects(hook, write, resource)
+        with write.attributes.without_slot():
+            return await hook.call(call, remaining_s)
 
     async def _call_without_objects(
         self, wants: Collection[str], write: ReviewedWrite, resource: ServedResource
@@ -188,46 +203,42 @@ class ExtensionPlugin(Plugin):
 
 
 async def _called_inline(
-    hook: ExtensionHook, call: dict[str, Any], write: ReviewedWrite, resource: ServedResource
+    function: InlineFunction, call: dict[str, Any], write: ReviewedWrite, resource: ServedResource
 ) -> Mapping[str, Any]:
-    """Call a function on the object itself, or on a copy in the version that it takes."""
-    new, old = await write.documents(resource)
-    is_deletion = new is None
-    subject = old if is_deletion else new
-    stored = write.old if is_deletion else write.new
-    if subject is None or stored is None:  # Of a collection whose objects are not known.
+    """Call a function on the object itself, or on a copy if that is shared or has another version.
+
+    call: without objects.
+    """
+    is_deletion = write.new is None
+    subject = write.old if is_deletion else write.new
+    if subject is None:  # Of a collection whose objects are not known.
         encoded = b"null"
     else:
-        encoded = await write.encoded(stored, resource, is_old=is_deletion)
+        encoded = await write.encoded(subject, resource, is_old=is_deletion)
+    is_copy = is_deletion or resource is not write.shown_as_is
+    if is_copy:
+        subject = await write.offload.run_begun(size_class(len(encoded)), orjson.loads, encoded)
     if is_deletion:
-        # What is removed may be shared with others.
-        subject = orjson.loads(encoded)
-        call |= {"object": None, "oldObject": subject}
+        call["oldObject"] = subject
     else:
-        is_wanted = old is not None and "old" in hook.info.wants
-        call |= {"object": subject, "oldObject": _copy(old) if is_wanted else None}
-    meta = None if subject is None else subject.get("metadata")
+        call["object"] = subject
+        if "old" in function.info.wants and write.old is not None:
+            call["oldObject"] = orjson.loads(await write.encoded(write.old, resource, is_old=True))
+    meta = None if is_copy or subject is None else subject["metadata"]
     is_intact = False
     try:
-        result, is_intact = hook.call_inline(call, encoded)
+        result, is_intact = function.call(call, encoded)
         # What the function has put into its result may be shared with others, too.
         decoded: Mapping[str, Any] = orjson.loads(orjson.dumps(result)) if result else result
         return decoded
     finally:
-        may_differ = not is_intact and subject is not None and subject is write.new
-        if may_differ and not _is_encoded(subject, encoded):
+        if meta is not None and not is_intact and not _is_encoded(subject, encoded):
             before = orjson.loads(encoded)
-            if meta is not None:
-                # The write path refers to it.
-                meta.clear()
-                meta.update(before["metadata"])
-                before["metadata"] = meta
+            # The write path refers to it.
+            meta.clear()
+            meta.update(before["metadata"])
+            before["metadata"] = meta
             write.replace(before)
-
-
-def _copy(document: Document | None) -> Document | None:
-    copied: Document | None = orjson.loads(orjson.dumps(document))
-    return copied
 
 
 def _is_encoded(document: Document | None, encoded: bytes) -> bool:
@@ -280,10 +291,8 @@ class MutatingExtension(ExtensionPlugin):
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str]:
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
-        assert attributes.rounds is not None
         matched = self._functions_of(write)
-        call = partial(self._call, write, matched)
-        return await call_in_turn(matched, attributes.rounds.of(self), write, call)
+        return await call_in_turn(matched, self, write, partial(self._call, write, matched))
 
     async def _call(
         self,

@@ -244,7 +244,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     ) -> Sequence[str]:
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         assert attributes.rounds is not None
-        rounds = attributes.rounds.of(self)
+        rounds = attributes.rounds
 
         async def call(webhook: AdmissionWebhook, index: int) -> ReviewOutcome | None:
             invocation = await self._invocation(webhook, write)
@@ -252,7 +252,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                 return None
             return await self._call(invocation, write, f"round_{int(rounds.is_second)}_index_{index}")
 
-        return await call_in_turn(await self._webhooks.current(), rounds, write, call)
+        return await call_in_turn(await self._webhooks.current(), self, write, call)
 
     async def _call(self, invocation: Invocation, write: ReviewedWrite, turn: str) -> ReviewOutcome:
         """Call one webhook, and apply its patch to the object.

@@ -33,16 +33,17 @@ class ExtensionHook:
         if info.inline and runner.functions:
             from apiserver.extensions.host.inline import InlineFunction
 
-            self._inline = InlineFunction(runner.functions[info.number], f"{self}", info.timeout_s, watchdog)
+            function = runner.functions[info.number]
+            self._inline = InlineFunction(function, info, self.extension, metrics, watchdog)
 
     def __str__(self) -> str:
         return f'extension "{self.extension}": {self.info}'
 
     @property
-    def is_inline(self) -> bool:
-        """Whether `call_inline` is to be used, rather than `call`."""
+    def inline(self) -> InlineFunction | None:
+        """The function, if it is to be called on the event loop, rather than by `call`."""
         inline = self._inline
-        return inline is not None and not inline.is_too_slow and bool(self.runner.functions)
+        return None if inline is None or inline.is_too_slow or not self.runner.functions else inline
 
     @property
     def info(self) -> HookInfo:
@@ -103,29 +104,6 @@ class ExtensionHook:
             return orjson.dumps(call)
         except TypeError as error:
             raise HookFailed(f"{self.info} cannot be called: {error}", Failure.ERROR) from None
-
-    def call_inline(self, call: Mapping[str, Any], encoded: bytes) -> tuple[Mapping[str, Any], bool]:
-        """Call the function on the event loop, as `call` does in its runner. It cannot be interrupted.
-
-        call: with the objects themselves, which the function may change. encoded: the object that it gets
-        first. Returns the result, and whether it is known that the function has not changed that object.
-        Raises HookFailed.
-        """
-        assert self._inline is not None
-        info = self.info
-        began = time.perf_counter()
-        failure = ""
-        try:
-            return self._inline.call(info, call, encoded)
-        except HookFailed as failed:
-            failure = str(failed.failure)
-            raise self._shown(failed) from None
-        finally:
-            took_s = time.perf_counter() - began
-            self._metrics.called(self.extension, info.name, took_s, failure)
-            if took_s > info.timeout_s:
-                self._metrics.overran(self.extension, info.name)
-                self._inline.overran(took_s)
 
     def invalid(self, why: str) -> HookFailed:
         """Count and log a result that cannot be used. Returns the error. why: such as `has returned ...`."""

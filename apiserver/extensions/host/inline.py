@@ -13,14 +13,16 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final
 
 import orjson
 
 from apiserver.extensions.hooks import Hook, Mode
 from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo, HookFailed, HookInfo
-from apiserver.extensions.invocation import Invocation
-from apiserver.extensions.outcomes import describe_error, is_own, outcome
+from apiserver.extensions.invocation import Call, Invocation
+from apiserver.extensions.outcomes import describe_error, failure, is_own
+from apiserver.metrics.extensions import ExtensionMetrics
 
 log = logging.getLogger(__name__)
 
@@ -36,24 +38,24 @@ class Watchdog:
     """Logs the stack of a function that takes longer than its time.
 
     Its thread runs only while functions are called.
+    running: the name of the function that is running, its time, and when it has begun, by `perf_counter`.
+    None when the function has returned.
+    watches_in: the process in which the thread runs, as it does not run on after a fork; 0 if it has ended.
     """
 
     def __init__(self) -> None:
-        # The name of the function that is running, its time, when that ends, and its thread. Set to None when
-        # the function has returned.
-        self.running: tuple[str, float, float, int] | None = None
-        # The process in which the thread runs: it does not run on after a fork.
-        self._watching_in = 0
+        self.running: tuple[str, float, float] | None = None
+        self.watches_in = 0
 
-    def begin(self, name: str, timeout_s: float) -> None:
-        """Note that a function is called in this thread."""
-        self.running = name, timeout_s, time.monotonic() + timeout_s, threading.get_ident()
-        if self._watching_in != (pid := os.getpid()):
-            self._watching_in = pid
-            threading.Thread(target=self._watch, name="inline-watchdog", daemon=True).start()
+    def start(self) -> None:
+        """Watch the functions that are called in this thread."""
+        self.watches_in = os.getpid()
+        threading.Thread(
+            target=self._watch, args=[threading.get_ident()], name="inline-watchdog", daemon=True
+        ).start()
 
-    def _watch(self) -> None:
-        reported: tuple[str, float, float, int] | None = None
+    def _watch(self, thread: int) -> None:
+        reported: tuple[str, float, float] | None = None
         idle_s = 0.0
         while idle_s < _IDLE_S:
             time.sleep(_LOOK_EVERY_S)
@@ -61,8 +63,8 @@ class Watchdog:
             idle_s = idle_s + _LOOK_EVERY_S if running is None else 0.0
             if running is None or running is reported:
                 continue
-            name, timeout_s, late_at, thread = running
-            if time.monotonic() < late_at:
+            name, timeout_s, began = running
+            if perf_counter() < began + timeout_s:
                 continue
             frame = sys._current_frames().get(thread)
             if frame is None or self.running is not running:
@@ -74,7 +76,7 @@ class Watchdog:
                 timeout_s,
                 "".join(traceback.format_list(_below_own(traceback.extract_stack(frame)))),
             )
-        self._watching_in = 0
+        self.watches_in = 0
 
 
 def _below_own(stack: traceback.StackSummary) -> Sequence[traceback.FrameSummary]:
@@ -84,31 +86,53 @@ def _below_own(stack: traceback.StackSummary) -> Sequence[traceback.FrameSummary
 
 
 class InlineFunction:
-    """A function with `inline=True`. name: as in logs.
+    """A function with `inline=True`.
 
+    info: what the server knows of it. extension: the name of its extension.
     overruns: how often it has taken too long. is_too_slow: whether that was too often.
     """
 
-    def __init__(self, hook: Hook, name: str, timeout_s: float, watchdog: Watchdog) -> None:
-        self._invocation = Invocation(hook, _no_api)
-        self._name, self._timeout_s, self._watchdog = name, timeout_s, watchdog
+    def __init__(
+        self, hook: Hook, info: HookInfo, extension: str, metrics: ExtensionMetrics, watchdog: Watchdog
+    ) -> None:
+        self.info = info
         self.overruns = 0
         self.is_too_slow = False
+        self._invocation = Invocation(hook, _no_api)
+        self._name, self._timeout_s = f'extension "{extension}": {info}', info.timeout_s
+        self._labels = extension, info.name
+        self._metrics, self._watchdog = metrics, watchdog
 
-    def call(self, info: HookInfo, call: Mapping[str, Any], encoded: bytes) -> tuple[Mapping[str, Any], bool]:
-        """Returns the result of the function. See `hooks.ExtensionHook.call_inline`."""
-        begun = self._invocation.begin(call, encoded=encoded)
-        self._watchdog.begin(self._name, self._timeout_s)
+    def call(self, call: Mapping[str, Any], encoded: bytes) -> tuple[Mapping[str, Any], bool]:
+        """Call the function on the event loop, as `Runner.call` does elsewhere. It cannot be interrupted.
+
+        call: with the objects themselves, which the function may change. encoded: the object that it gets
+        first. Returns the result, and whether it is known that the function has not changed that object.
+        Raises HookFailed, to be passed to `ExtensionHook.failed`.
+        """
+        begun = Call(self._invocation, call, self._timeout_s, encoded)
+        watchdog = self._watchdog
+        if watchdog.watches_in != os.getpid():
+            watchdog.start()
+        began = perf_counter()
+        watchdog.running = self._name, self._timeout_s, began
         try:
-            found = outcome(begun)
+            return begun.result(begun.run()), begun.is_intact
+        except BaseException as error:
+            found = failure(begun, error)
         finally:
-            self._watchdog.running = None
-        if (error := found.get("error")) is not None:
-            raise HookFailed.of(info, error)
-        return found["result"], begun.is_intact
+            watchdog.running = None
+            took_s = perf_counter() - began
+            self._metrics.durations[self._labels].observe(took_s)
+            if took_s > self._timeout_s:
+                self._overran(took_s)
+        if (described := found.get("error")) is not None:
+            raise HookFailed.of(self.info, described)
+        return found["result"], False
 
-    def overran(self, took_s: float) -> None:
+    def _overran(self, took_s: float) -> None:
         """Count a call that took too long."""
+        self._metrics.overran(*self._labels)
         self.overruns += 1
         self.is_too_slow = self.overruns >= OVERRUNS_MAX
         then = "; from now on it is not called inline" if self.overruns == OVERRUNS_MAX else ""

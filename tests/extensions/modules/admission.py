@@ -218,6 +218,12 @@ def changes_what_it_validates(config_map: Any, old: Any) -> None:
 
 
 @validates()
+def makes_no_object_of_what_it_validates(config_map: Any) -> None:
+    config_map["data"]["self"] = config_map
+    config_map["metadata"] = {"a", "b"}
+
+
+@validates()
 def returns_false(config_map: Any) -> Any:
     return False
 
