@@ -86,6 +86,10 @@ NOT_RUN: Final[dict[tuple[str, str], str]] = {
         "docs/developing/browsers.md",
         "// dashboard.js",
     ): "needs a browser; tests/server/test_websocket.py watches",
+    (
+        "docs/developing/browsers.md",
+        "const headers = {Authorization: `Bearer ${token}`};",
+    ): "needs a browser; tests/server/test_websocket.py watches tables",
     ("docs/operating/upgrade.md", "docker compose build"): CONTAINERS,
 }
 # Pages all of whose blocks are not run here.

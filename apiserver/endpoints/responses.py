@@ -24,7 +24,7 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
 from apiserver.load.size_class import LARGE_BYTES, SizeClass
 from apiserver.meta.errors import ApiError
-from apiserver.meta.options import is_true
+from apiserver.meta.options import first, is_true
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.event_loop_turns import Turn
@@ -138,8 +138,7 @@ async def _send_status(
     call: ApiCall, document: Document, status: int, headers: Mapping[str, str] | None
 ) -> None:
     status_encoder = call.status_encoder
-    accept = call.request.headers.get(hdrs.ACCEPT, "")
-    media_type = status_encoder.media_type(accept) if status_encoder is not None else JSON
+    media_type = status_encoder.media_type(accepted_types(call)) if status_encoder is not None else JSON
     if status_encoder is None or media_type == JSON:
         await send_document(call, document, status, headers)
     else:
@@ -379,6 +378,17 @@ def is_pretty(call: ApiCall) -> bool:
     if "pretty" in call.query:
         return is_true(call.query, "pretty")
     return _BROWSER.match(call.user_agent) is not None
+
+
+def accepted_types(call: ApiCall) -> str:
+    """Returns the media types that the client accepts; empty if it accepts all.
+
+    The `accept` parameter takes the place of the header: JavaScript in a web page cannot set the headers of a
+    WebSocket (https://github.com/kubernetes/kubernetes/issues/83961). kube-apiserver ignores the parameter.
+    """
+    if "accept" in call.query:
+        return first(call.query, "accept")
+    return call.request.headers.get(hdrs.ACCEPT, "")
 
 
 # ---- the head

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
+from urllib.parse import quote
 
 import pytest
 from aiohttp import WSCloseCode
@@ -122,6 +123,35 @@ def test_other_forms_are_as_in_ordinary_watches(
         body = chunks.body()
     assert opcode == kind
     assert without_ages(payload) == without_ages(body[length_bytes:])
+
+
+@pytest.mark.parametrize(("accept", "kind", "length_bytes"), FORMS.values(), ids=FORMS)
+def test_the_accept_parameter_takes_the_place_of_the_header(
+    accept: str, kind: int, length_bytes: int, shared: ServerProcess, api: Api, configmaps: str
+) -> None:
+    """JavaScript cannot set the headers of a WebSocket (kubernetes#83961)."""
+    api.post(configmaps, config_map("a")).ok()
+    path = f"{configmaps}?watch=true&resourceVersion=0&timeoutSeconds=1"
+    with connected(shared, path, ADMIN, ANY, Accept=accept) as connection:
+        by_header = connection.receive()
+    with connected(shared, f"{path}&accept={quote(accept)}", ADMIN, ANY, Accept="*/*") as connection:
+        opcode, payload = connection.receive()
+    assert (opcode, without_ages(payload)) == (by_header[0], without_ages(by_header[1]))
+    assert opcode == kind
+
+
+def test_the_accept_parameter_of_other_requests(api: Api, configmaps: str) -> None:
+    table = quote("application/json;as=Table;g=meta.k8s.io;v=v1")
+    api.post(f"{configmaps}?accept={table}", config_map("a")).ok()
+    for path in (configmaps, f"{configmaps}/a"):
+        assert api.get(f"{path}?accept={table}").ok()["kind"] == "Table"
+    # Also of refused requests; and no other parameter is part of it.
+    refused = api.get(f"{configmaps}/b?accept={quote('application/vnd.kubernetes.protobuf')}")
+    assert (refused.status, refused.body[:4]) == (404, b"k8s\0")
+    refused = api.get(f"{configmaps}/a?accept=text/css&limit=1")
+    assert (refused.status, refused.reason) == (406, "NotAcceptable")
+    # An empty one accepts everything, as an empty header does.
+    assert api.get(f"{configmaps}/a?accept=", headers={"Accept": "text/css"}).ok()["kind"] == "ConfigMap"
 
 
 def test_a_watch_that_cannot_go_on_says_so_and_is_closed(

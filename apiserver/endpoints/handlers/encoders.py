@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-from aiohttp import hdrs
-
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.negotiation import (
     FULL,
@@ -17,7 +15,7 @@ from apiserver.endpoints.negotiation import (
     stream_types,
 )
 from apiserver.endpoints.representation import Encoder, FormCaches, MetaV1Encoders, encoder_for
-from apiserver.endpoints.responses import is_pretty
+from apiserver.endpoints.responses import accepted_types, is_pretty
 from apiserver.meta.brand import Brand
 from apiserver.meta.options import first
 from apiserver.registry.served_resource import ServedResource
@@ -25,7 +23,7 @@ from apiserver.wire.media_types import JSON, supported_media_types
 
 
 class Encoders:
-    """Chooses encoders by the Accept header, and keeps them with their resource, as they have no state."""
+    """Chooses encoders by what clients accept, and keeps them with their resource, as they have no state."""
 
     def __init__(
         self, brand: Brand, clock: Callable[[], float], meta: MetaV1Encoders, *, has_cbor: bool = False
@@ -44,7 +42,7 @@ class Encoders:
         Raises NotAcceptable, BadRequest.
         """
         resource = kind or call.resource
-        accept = call.request.headers.get(hdrs.ACCEPT, "")
+        accept = accepted_types(call)
         streams = call.info.verb == "watch"
         # What most clients ask for is negotiated at once.
         is_usual = accept in ("", "*/*", JSON)
