@@ -29,6 +29,8 @@ gives.
 where the time of each request goes. `testing` and `pytest_plugin` are for users: servers inside of their
 tests; `testkit` has the parts that only such servers use.
 
+Names such as "row K31" in docstrings are rows of docs/requirements.md.
+
 import-linter checks the direction of imports; see pyproject.toml. docs/explanation/architecture.md is the
 map, and follows requests through the packages.
 

@@ -12,7 +12,7 @@ verb and the admission plugins before a write, `custom_resources` serves what de
 records them, and `exposition` makes the text of /metrics. `outbound` has the clients of other servers,
 `connectors` connects requests to them, and `aggregation` knows the versions that they serve. `controllers`
 has the controllers, `cluster` what the server publishes about itself, `release_sharing` adapts to servers of
-older releases on the store, and `background` starts the tasks that run beside requests. `waiting_room`
+older releases on the store, and `background` starts the tasks that run beside requests. `startup_probes`
 answers probes while the store is unreachable at the start. `host_process` tells whether the process is the
 server's alone, and what servers in it share; if it is, `load.memory_keeper` watches over its memory.
 `process` runs one that is. `hooks` is the seam through which tests of clients add to a server what it does

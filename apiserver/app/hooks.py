@@ -50,8 +50,7 @@ def _unchanged(value: T) -> T:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Hooks:
-    """The functions that a server calls at some points of its work; by default there are none. By default
-    nothing is.
+    """The functions that a server calls at some points of its work; by default there are none.
 
     store: returns a store in front of the configured one.
     authentication: wraps the authenticator of requests.

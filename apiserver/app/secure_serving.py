@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apiserver.app.serving.endless_reads import RecordRead
 from apiserver.app.serving.listener import ConnectionLimits, Listener
 from apiserver.app.serving.listening import Sockets, bind, listen_error
 from apiserver.app.serving.serving_tls import ServingTls
+from apiserver.app.serving.tls_record_flood import RecordRead
 from apiserver.app.workers.worker import SupervisorClient
 from apiserver.cli.config import Config
 from apiserver.endpoints.connection import Server

@@ -29,8 +29,8 @@ from apiserver.app.serving.listening import (
 )
 from apiserver.app.serving.prefix_check import require_no_copy, require_usable_prefix
 from apiserver.app.serving.serving_tls import ServingTls
+from apiserver.app.startup_probes import answering_probes
 from apiserver.app.stores import open_store, release_memory
-from apiserver.app.waiting_room import waiting_room
 from apiserver.app.workers.worker import SupervisorClient
 from apiserver.cli.config import Config
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
@@ -225,7 +225,7 @@ class App:
                     certificates = await asyncio.to_thread(make_certificates, config, None)
                     tls = self._serving_tls(certificates)
                     AdminKubeconfig(config, self._serving.port, certificates).write_first(tls.content)
-                    async with waiting_room(core, health, self._serving, tls.context):
+                    async with answering_probes(core, health, self._serving, tls.context):
                         await self._done_or_stopped(fetching)
                 await self._done_or_stopped(fetching)
             return fetching.result() if fetching.done() else None

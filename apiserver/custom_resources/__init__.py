@@ -5,8 +5,8 @@
     rules        the rules in CEL in their schemas (`x-kubernetes-validations`), with their budgets
     serving      the served versions: strategies, conversion, columns; the controllers that keep them served
 
-A room imports only those below it in this order: `serving`, `definitions`, `rules`, `schemas`; import-linter
-checks it. All but parts of `serving` are pure. `catalogue.apiextensions` declares the type
+A subpackage imports only those after it in the order `serving`, `definitions`, `rules`, `schemas`;
+import-linter checks it. All but parts of `serving` are pure. `catalogue.apiextensions` declares the type
 CustomResourceDefinition like all others, with the functions in `definitions`. `apiserver.schema` has the
 parts of schemas that built-in types need, too.
 

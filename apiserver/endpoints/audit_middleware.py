@@ -1,7 +1,9 @@
 """Records requests for auditing: applies the audit policy to each, and writes its events.
 
 `record` is the outermost middleware, around the one that turns errors into responses: it sees how each
-request ends. `begin` runs inside authentication, where the user is known.
+request ends. `begin` runs inside authentication, where the user is known. A request that is refused before
+(401) has only the event that `_end` makes of its response; one that is refused later (403, 429) has those of
+any other request.
 Source: k8s.io/apiserver, pkg/endpoints/filters/{audit,authn_audit,audit_init}.go.
 """
 
@@ -112,7 +114,7 @@ class Auditor:
                 metrics.events += 1
                 waiting = process(audit.received, audit.size)
             else:
-                waiting = self._told(audit.event(REQUEST_RECEIVED, audit.received_at_ns))
+                waiting = self._emit(audit.event(REQUEST_RECEIVED, audit.received_at_ns))
             if waiting is None or (call.info.verb in at_once and not call.info.is_long_running):
                 return handle(call)
             return received(call, waiting)
@@ -181,7 +183,7 @@ class Auditor:
     def _start_response(self, audit: RequestAudit, code: int) -> None:
         """Make the event for the start of a long-running response, which nothing waits for."""
         audit.on_response_started = None
-        self._told(audit.event(RESPONSE_STARTED, self._clock_ns(), code))
+        self._emit(audit.event(RESPONSE_STARTED, self._clock_ns(), code))
 
     def _end(self, call: ApiCall, audit: RequestAudit) -> Awaitable[bool] | None:
         """Make the last event of a request that has been answered, or will not be. Returns an awaitable, if
@@ -193,14 +195,14 @@ class Auditor:
             # The user is not known; requests answered before authentication, as CORS preflights, are not
             # recorded.
             if call.known_user is None and code >= 400 and self._begin(call, audit):
-                return self._told(audit.event(RESPONSE_STARTED, now_ns, code))
+                return self._emit(audit.event(RESPONSE_STARTED, now_ns, code))
             return None
         stage = PANIC if audit.has_panicked else RESPONSE_COMPLETE
         if stage is RESPONSE_COMPLETE:
             if audit.on_response_started is not None:
                 self._start_response(audit, code)
             if now_ns - audit.received_at_ns > SLOW_NS:
-                self._tell_latencies(audit, now_ns)
+                self._annotate_latencies(audit, now_ns)
         decision = audit.decision
         is_usual = stage is RESPONSE_COMPLETE and audit.details is None and not audit.target.omits
         if is_usual and code and decision is not None:
@@ -209,16 +211,16 @@ class Auditor:
             if reason_length <= REMEMBERED_BYTES_MAX:
                 self._metrics.events += 1
                 return self._process(audit.completed, audit.size + reason_length)
-        return self._told(audit.last_event(stage, now_ns, code))
+        return self._emit(audit.last_event(stage, now_ns, code))
 
-    def _told(self, event: Event | None) -> Awaitable[bool] | None:
+    def _emit(self, event: Event | None) -> Awaitable[bool] | None:
         """Write an event that is already made, if there is one."""
         if event is None:
             return None
         self._metrics.events += 1
         return self._process(lambda: event, size_of(event))
 
-    def _tell_latencies(self, audit: RequestAudit, now_ns: int) -> None:
+    def _annotate_latencies(self, audit: RequestAudit, now_ns: int) -> None:
         prefix, received_at_ns = self._recording.keys.latency, audit.received_at_ns
         audit.annotate(f"{prefix}total", duration_text((now_ns - received_at_ns) / _NS_IN_S))
         audit.took("authentication", (audit.authenticated_at_ns - received_at_ns) / _NS_IN_S)

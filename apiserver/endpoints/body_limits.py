@@ -19,7 +19,7 @@ from aiohttp import StreamReader
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import TooManyRequests
-from apiserver.meta.vocabulary import MASTERS, UserInfo
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, UserInfo
 
 # Nearly all bodies: objects of a usual size.
 SMALL_BODY_BYTES: Final = 64 * 1024
@@ -180,7 +180,7 @@ class BodyLimits:
 
     def room_for(self, user: UserInfo) -> BodyRoom:
         """Returns the room for a request of a user; none of it is taken yet."""
-        return BodyRoom(self._lanes[MASTERS in user.groups], holder_of(user))
+        return BodyRoom(self._lanes[SYSTEM_MASTERS in user.groups], holder_of(user))
 
     def begin(self, content: StreamReader) -> IncomingBody:
         """Begin to supervise a body that the current task is about to read."""

@@ -31,7 +31,7 @@ from apiserver.auth.authz.attributes import Attributes, forbidden
 from apiserver.auth.authz.node.identity import NODES_GROUP
 from apiserver.golang.quoting import aggregate, go_quote
 from apiserver.meta.brand import Brand
-from apiserver.meta.vocabulary import MASTERS, UserInfo
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, UserInfo
 from apiserver.schema.validation.domain_prefixed_paths import validate_domain_prefixed_path
 
 # From so many groups, or values of extra, on it is first asked whether the caller may impersonate any.
@@ -145,9 +145,9 @@ class ImpersonationMode(NamedTuple):
         check = self._name_or_group_check(caller, "groups", "")
         if "" in groups:
             raise forbidden(check, "impersonating the empty string group is not allowed")
-        if MASTERS in groups:
-            why = f"impersonating the {MASTERS} group is not allowed"
-            raise forbidden(check._replace(name=MASTERS), why)
+        if SYSTEM_MASTERS in groups:
+            why = f"impersonating the {SYSTEM_MASTERS} group is not allowed"
+            raise forbidden(check._replace(name=SYSTEM_MASTERS), why)
         return Requirement(each, check._replace(name=_ANY) if len(groups) >= MANY_CHECKS else None)
 
     def _extra_requirement(

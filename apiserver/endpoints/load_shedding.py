@@ -16,7 +16,7 @@ from aiohttp import hdrs
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.flowcontrol.work_estimates import list_limit
 from apiserver.load.memory_budget import MemoryBudget, Pressure
-from apiserver.meta.vocabulary import MASTERS, Query
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, Query
 from apiserver.registry.served_resource import ServedResource
 
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -57,7 +57,7 @@ class LoadShedding:
         if verb == "watch":
             if _has_initial_state(call.query) and self._objects_of(resource) > limits.objects:
                 raise self.budget.refusal("initial_events")
-            if not limits.watches and not _is_master(call):
+            if not limits.watches and not _is_system_masters(call):
                 raise self.budget.refusal("watch")
         elif verb in ("list", "deletecollection"):
             objects = self._objects_of(resource)
@@ -66,11 +66,11 @@ class LoadShedding:
 
     def _body_bytes(self, limits: _Limits, call: ApiCall) -> int:
         """Returns how long a body may be, which is not limited for administrators, who may free memory."""
-        return _LIMITS[Pressure.HIGH].body_bytes if _is_master(call) else limits.body_bytes
+        return _LIMITS[Pressure.HIGH].body_bytes if _is_system_masters(call) else limits.body_bytes
 
 
-def _is_master(call: ApiCall) -> bool:
-    return MASTERS in call.user.groups
+def _is_system_masters(call: ApiCall) -> bool:
+    return SYSTEM_MASTERS in call.user.groups
 
 
 def _body_bytes_max(call: ApiCall) -> float:

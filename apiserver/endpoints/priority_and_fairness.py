@@ -39,7 +39,7 @@ from apiserver.endpoints.responses import TEXT, send_text
 from apiserver.load.size_class import SizeClass
 from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import TooManyRequests
-from apiserver.meta.vocabulary import MASTERS, Query, RequestInfo
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, Query, RequestInfo
 from apiserver.metrics.requests import RequestCount
 
 # A request waits for its seats for this part of the time that it has, and no longer than the most.
@@ -78,7 +78,7 @@ class Fairness:
         """Returns the seats of a request, none of which are taken yet."""
         flow, user = call.flow, call.user
         assert flow is not None
-        if flow.is_exempt and MASTERS not in user.groups:
+        if flow.is_exempt and SYSTEM_MASTERS not in user.groups:
             return Seats(self, call, flow, None, Slot(limit, user, call.info))
         return Seats(self, call, flow, limit.in_flight)
 

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import TooManyRequests
-from apiserver.meta.vocabulary import MASTERS, RequestInfo, UserInfo
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, RequestInfo, UserInfo
 from apiserver.metrics.requests import InFlight, RequestCount
 
 # Slots reserved for renewals of leases: several for each component that elects leaders or sends heartbeats at
@@ -61,7 +61,7 @@ class SlotLimit:
         """
         if self._shared.take(holder):
             return self._shared
-        if MASTERS in user.groups:
+        if SYSTEM_MASTERS in user.groups:
             return None
         if self._is_of_the_system(user, info) and self._for_leases.take(holder):
             return self._for_leases

@@ -22,7 +22,7 @@ from apiserver.load.offload import SERVER
 from apiserver.load.size_class import SizeClass, size_class
 from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import ApiError, InternalError, TooManyRequests
-from apiserver.meta.vocabulary import MASTERS, UserInfo
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, UserInfo
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
@@ -614,7 +614,7 @@ class WatchStreams:
 
         Raises TooManyRequests if the user has its share.
         """
-        if MASTERS in user.groups:
+        if SYSTEM_MASTERS in user.groups:
             yield
             return
         holder = holder_of(user)

@@ -9,7 +9,7 @@
     selectors      label and field selectors
     options        the options of verbs
     table          the columns of Tables
-    expiring_answers
+    expiring_cache
                    responses of other servers that remain valid for some time
     text_caches    caches of results for texts, which can be emptied when memory is short
     releases       the APIs, feature gates and storage versions of each release of Kubernetes

@@ -283,18 +283,21 @@ class UnmergeablePatch(ApiError):
 class TooManyRequests(ApiError):
     """A limit is reached; the client may retry after `retry_after_s` seconds.
 
+    Raised for these requests, besides what `testkit.faults` answers in tests:
+
     Refused request                               Module
     a request without a seat or slot              `endpoints.priority_and_fairness`, `endpoints.request_slots`
     a body that exceeds the memory                `endpoints.body_limits`
     a watch beyond its user's share               `endpoints.watch_stream`
     a watch beyond those of an extension          `extensions.host.virtual_registry`
-    work for a full lane                          `load.offload`
+    heavy work while its lane of threads is full  `load.offload`
     requests while memory is low                  `endpoints.load_shedding`
     a token while too many are being reviewed     `auth.authn.token_cache`
     a call of a busy authorization webhook        `webhooks.authorizer`
     a proxied request beyond the limit            `endpoints.reverse_proxy.forwarder`
     an event beyond its rate                      `admission.plugins.event_rate_limit`
-    an eviction that a disruption budget forbids  `endpoints.handlers.subresources.eviction`
+
+    An eviction that a disruption budget forbids is a 429, too, but another error: `DisruptionBudgetViolated`.
     """
 
     code, reason = 429, "TooManyRequests"

@@ -17,7 +17,7 @@ IPNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 ANONYMOUS: Final = "system:anonymous"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 AUTHENTICATED: Final = "system:authenticated"
-MASTERS: Final = "system:masters"
+SYSTEM_MASTERS: Final = "system:masters"
 
 # The subresources whose requests are passed on to another server, for as long as client and server like.
 CONNECTING_SUBRESOURCES: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})

@@ -12,7 +12,7 @@
     store             `Registry`: reads from the watch cache, and the entrance to writes
     object_access     what handlers of single objects use of it, and what others can put in its place
     selection         the keys and the predicate of a list or a watch
-    chunks            the continue tokens of lists
+    continue_tokens   the continue tokens of lists
     results           what writes, lists and deletions return
     write_request     the parameters of a write: its user, its target, its rules, and the proposed object
     write_path        runs creates and updates through their stages, and retries
@@ -21,7 +21,7 @@
     patch             the formats of patches, and server-side apply
     field_managers    tracks the owners of fields after a write
     server_apply      server-side apply by the server itself
-    owner_conversions  the webhook conversions that ownership of fields in other versions needs
+    field_manager_conversions  the webhook conversions that ownership of fields in other versions needs
     delete_path       runs deletions
     deletion          the rules of deletions: finalizers, grace periods, when an object may go
     allocations       values that one object has and no other may have, as cluster IPs

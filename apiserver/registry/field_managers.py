@@ -13,7 +13,7 @@ from apiserver.meta import timestamps
 from apiserver.meta.errors import BadRequest, UnmergeablePatch
 from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.owner_conversions import OwnerConversions
+from apiserver.registry.field_manager_conversions import FieldManagerConversions
 from apiserver.registry.patch.apply import managed_fields
 from apiserver.registry.patch.apply.endpoint_fields import ALL_FIELDS, EndpointFields
 from apiserver.registry.patch.apply.field_set import InvalidFieldSet
@@ -103,7 +103,7 @@ class FieldManagers:
     ) -> TypeVersion:
         """Returns the type for one write.
 
-        Computing its owners may raise `owner_conversions.ConversionsNeeded`.
+        Computing its owners may raise `field_manager_conversions.ConversionsNeeded`.
         A failed webhook fails an apply; other writes do not fail for lack of owners.
         """
         version = self.version(resource, subresource)
@@ -111,7 +111,7 @@ class FieldManagers:
             return version
         others = version.other_versions
         assert isinstance(others, _Others)
-        conversions = OwnerConversions(is_required=is_apply)
+        conversions = FieldManagerConversions(is_required=is_apply)
 
         def asked(other: ServedResource) -> TypeVersion:
             known = others[other.api_version]

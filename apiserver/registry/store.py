@@ -14,7 +14,7 @@ from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
 from apiserver.meta.options import ListOptions
-from apiserver.registry import chunks, version_codec
+from apiserver.registry import continue_tokens, version_codec
 from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 from apiserver.registry.delete_path import DeletePath
 from apiserver.registry.field_managers import FieldManagers
@@ -137,7 +137,7 @@ class Registry:
         keys, at = selection.keys, options.at
         folder, meta_version = keys.start, self._brand.meta_version
         if options.continue_token:
-            keys, at = chunks.decode_position(keys, options.continue_token, meta_version)
+            keys, at = continue_tokens.decode_position(keys, options.continue_token, meta_version)
         try:
             if selects is not None and selection.is_of_views:
                 found = await self._list_views(resource, selects, keys, at, options.limit)
@@ -147,10 +147,12 @@ class Registry:
                 )
         except RevisionCompacted:
             is_continued = bool(options.continue_token)
-            raise chunks.expired_error(keys.start, folder, meta_version, is_continued=is_continued) from None
+            raise continue_tokens.expired_error(
+                keys.start, folder, meta_version, is_continued=is_continued
+            ) from None
         token = ""
         if found.next_key is not None:
-            token = chunks.continue_token(found.revision, found.next_key, folder, meta_version)
+            token = continue_tokens.continue_token(found.revision, found.next_key, folder, meta_version)
         if len(found.versions) > LIST_TURN_OBJECTS:
             await asyncio.sleep(0)
         objects = [version.value for version in found.versions if version.value is not None]
@@ -218,7 +220,7 @@ class Registry:
         """Returns options that read the same list again. revision: that of the first read."""
         if not options.continue_token:
             return options._replace(at=ReadAt.exactly(revision))
-        token = chunks.token_at_revision(options.continue_token, revision, self._brand.meta_version)
+        token = continue_tokens.token_at_revision(options.continue_token, revision, self._brand.meta_version)
         return options._replace(continue_token=token)
 
     def count(self, resource: ServedResource) -> int:

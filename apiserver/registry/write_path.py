@@ -31,9 +31,9 @@ from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
+from apiserver.registry.field_manager_conversions import run_converting
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys
-from apiserver.registry.owner_conversions import run_converting
 from apiserver.registry.results import WriteResult
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject

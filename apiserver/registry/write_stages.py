@@ -17,7 +17,7 @@ from apiserver.meta import object_meta
 from apiserver.meta.errors import ApiError, BadRequest, Conflict, Invalid
 from apiserver.meta.field_errors import FieldError, invalid, quote
 from apiserver.meta.vocabulary import Document, GroupKind
-from apiserver.registry.owner_conversions import ConversionsNeeded
+from apiserver.registry.field_manager_conversions import ConversionsNeeded
 from apiserver.registry.patch.apply import managed_fields
 from apiserver.registry.patch.apply.field_set import InvalidFieldSet
 from apiserver.registry.served_resource import ServedResource

@@ -32,7 +32,7 @@ from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.extensions import Extension
 from apiserver.load.collection_pause import CollectionPause
-from apiserver.meta.vocabulary import MASTERS
+from apiserver.meta.vocabulary import SYSTEM_MASTERS
 from apiserver.testing.clock import Clock
 from apiserver.testing.credentials import User, token_file
 from apiserver.testing.errors import (
@@ -175,7 +175,7 @@ class ApiServer:
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._feature_gates = dict(feature_gates or {})
         self.admin_token = secrets.token_hex(16)
-        self._tokens = {self.admin_token: User("admin", (MASTERS,)), **(tokens or {})}
+        self._tokens = {self.admin_token: User("admin", (SYSTEM_MASTERS,)), **(tokens or {})}
         self._directory: Path | None = None
         self._runner: Runner | None = None
         self._config: Config | None = None

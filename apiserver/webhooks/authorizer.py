@@ -38,7 +38,7 @@ from apiserver.auth.authz.match_conditions import (
 from apiserver.load.size_class import TakesLong
 from apiserver.load.switch_interval import compute_in_thread
 from apiserver.meta.errors import Timeout, TooManyRequests
-from apiserver.meta.expiring_answers import ExpiringAnswers
+from apiserver.meta.expiring_cache import ExpiringCache
 from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewServer
@@ -133,7 +133,7 @@ class WebhookAuthorizer:
         self._server, self._group = webhook.server, webhook.group
         self._observer, self._clock = observer, clock
         self._conditions: Sequence[Condition] = tuple(map(compile_condition, webhook.settings.conditions))
-        self._known: ExpiringAnswers[Verdict] = ExpiringAnswers(
+        self._known: ExpiringCache[Verdict] = ExpiringCache(
             ANSWERS_MAX, clock, lambda verdict: len(verdict.reason), REASONS_LENGTH_MAX
         )
         self._pending: dict[bytes, _Pending] = {}

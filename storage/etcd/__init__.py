@@ -7,7 +7,7 @@
   Other writes are repeated only if they certainly were not sent; otherwise OutcomeUnknown is raised. While
   one waits for more than 0.8 s, a read finds an endpoint that responds for the writes that follow.
   A long turn of the event loop alone makes no call late: it is late only if it has no response 0.1 s after
-  the turn (`late_calls`).
+  the turn (`call_timeouts`).
 - *Transport*: `rpc` says what a channel offers. `http2_channel` and `http2_connection` are made for this
   client; `grpc_channel` is gRPC's own library, for `--etcd-transport=grpc`, and is kept until the other has
   served for two releases.

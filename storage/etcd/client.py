@@ -18,9 +18,9 @@ from apiserver.storage.errors import (
     StorageUnavailable,
 )
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.call_timeouts import CallTimeouts
 from apiserver.storage.etcd.http2_channel import Http2Channel
 from apiserver.storage.etcd.http2_connection import UNARY_WINDOW_BYTES
-from apiserver.storage.etcd.late_calls import LateCalls
 from apiserver.storage.etcd.rpc import (
     CallEnded,
     Channel,
@@ -128,7 +128,7 @@ class EtcdClient:
         self._current = 0
         # The endpoint that failed, and why; logged when another one responds.
         self._failed: tuple[int, str] | None = None
-        self._late_calls = LateCalls()
+        self._call_timeouts = CallTimeouts()
         self._probing: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -315,16 +315,16 @@ class EtcdClient:
 
         for each in calls:
             each.add_done_callback(wake)
-        late = 0 if patience_s is None else self._late_calls.add(patience_s, wake)
+        late = 0 if patience_s is None else self._call_timeouts.add(patience_s, wake)
         try:
             await woken
         finally:
-            self._late_calls.discard(late)
+            self._call_timeouts.discard(late)
         return [each for each in calls if each.done()]
 
     async def _write(self, call: Call[Response]) -> Response:
         """Make a call that must not happen twice, on another endpoint only if it certainly was not sent."""
-        late = self._late_calls.add(PATIENCE_S, self._probe)
+        late = self._call_timeouts.add(PATIENCE_S, self._probe)
         try:
             for endpoint in self._failover_order():
                 try:
@@ -335,7 +335,7 @@ class EtcdClient:
                         raise failure from error
             raise failure from cause
         finally:
-            self._late_calls.discard(late)
+            self._call_timeouts.discard(late)
 
     def _probe(self) -> None:
         """Find an endpoint that responds, for the calls that follow one that waits."""

@@ -1,4 +1,4 @@
-"""The notes of transactions in etcd, which knows nothing of them: each is the value of a small key.
+"""The notes of transactions in etcd, such as who wrote: each is the value of a small key.
 
 The key is written by the transaction itself, as the first of its writes, so etcd delivers both together. A
 few keys are used in turn, by all replicas: compaction deletes the notes with the other values of their time.

@@ -8,8 +8,8 @@ from typing import Final
 
 from apiserver.storage.errors import RevisionCompacted, StorageError, StorageUnavailable
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.call_timeouts import TICK_S
 from apiserver.storage.etcd.client import EtcdClient, WatchCall
-from apiserver.storage.etcd.late_calls import TICK_S
 from apiserver.storage.etcd.notes import NoteKeys
 from apiserver.storage.etcd.version import EtcdVersion
 from apiserver.storage.interface import NO_LEASE, Event, EventBatch, KeyRange

@@ -18,7 +18,7 @@ from apiserver.golang.pem import UNREADABLE, pem_blocks
 from apiserver.golang.x509_parsing import parse_request
 from apiserver.meta.brand import Brand
 from apiserver.meta.field_errors import quote
-from apiserver.meta.vocabulary import MASTERS, Document, GroupResource
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, Document, GroupResource
 
 _CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
 
@@ -117,5 +117,7 @@ class CertificateSubjectRestriction(Plugin):
             ]
         except UNREADABLE as error:
             raise refused(attributes, new, f"failed to parse CSR: {error}") from None
-        if MASTERS in organizations:
-            raise refused(attributes, new, f"use of {_CLIENTS} signer with {MASTERS} group is not allowed")
+        if SYSTEM_MASTERS in organizations:
+            raise refused(
+                attributes, new, f"use of {_CLIENTS} signer with {SYSTEM_MASTERS} group is not allowed"
+            )

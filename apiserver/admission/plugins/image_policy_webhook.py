@@ -20,7 +20,7 @@ from apiserver.admission.configuration.image_policy import ImagePolicy
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import PODS, containers
 from apiserver.meta.brand import Brand
-from apiserver.meta.expiring_answers import ExpiringAnswers
+from apiserver.meta.expiring_cache import ExpiringCache
 from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
@@ -54,7 +54,7 @@ class ImagePolicyWebhook(Plugin):
         self._server = ReviewServer(policy.cluster, policy.credentials, caller_with, policy.backoff_s, sleep)
         self._head = {"apiVersion": f"{brand.group('imagepolicy')}/v1alpha1", "kind": "ImageReview"}
         self._clock = clock
-        self._answers: ExpiringAnswers[Document] = ExpiringAnswers(ANSWERS_MAX, clock)
+        self._answers: ExpiringCache[Document] = ExpiringCache(ANSWERS_MAX, clock)
 
     async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Ask the webhook about the images of a pod. Raises Forbidden."""

@@ -28,7 +28,7 @@ from apiserver.catalogue.rbac.roles import GROUP
 from apiserver.golang.quoting import aggregate, go_quote, quoted_list
 from apiserver.load.size_class import SizeClass, TakesLong, size_class_of_document
 from apiserver.meta.errors import Forbidden, NotFound
-from apiserver.meta.vocabulary import MASTERS, Document, GroupResource
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, Document, GroupResource
 
 # The steps of a comparison that runs on the event loop: some milliseconds.
 _STEPS_ON_LOOP_MAX: Final = 50_000
@@ -61,7 +61,7 @@ class PrivilegeEscalationCheck(Plugin):
 
         Raises Forbidden, NotFound for a binding to no role, and the storage's errors.
         """
-        if MASTERS in attributes.user.groups:
+        if SYSTEM_MASTERS in attributes.user.groups:
             return
         if attributes.resource.stored_group_resource in (self._roles, self._cluster_roles):
             await self._check_role(attributes, new, old)

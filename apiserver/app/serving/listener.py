@@ -23,8 +23,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
-from apiserver.app.serving.endless_reads import RecordRead
 from apiserver.app.serving.listening import BACKLOG, Sockets
+from apiserver.app.serving.tls_record_flood import RecordRead
 from apiserver.app.serving.tls_transport import TlsTransport, TransportGroup
 from apiserver.load.fair_queue import TurnQueue
 

@@ -43,7 +43,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from apiserver.golang.certificates import authority_key_identifier
 from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.x509_parsing import parse_pem_certificate, parse_pem_certificates
-from apiserver.meta.vocabulary import MASTERS
+from apiserver.meta.vocabulary import SYSTEM_MASTERS
 from apiserver.storage.private_directories import make_directory
 
 CA_LIFETIME: Final = timedelta(days=3650)
@@ -303,7 +303,7 @@ def _renew(
     has_renewed = False
     for cert, key_file, request, signer_file in (
         (pki.serving_cert, pki.serving_key, serving, pki.ca_cert),
-        (pki.admin_cert, pki.admin_key, _client(ADMIN_NAME, MASTERS), pki.ca_cert),
+        (pki.admin_cert, pki.admin_key, _client(ADMIN_NAME, SYSTEM_MASTERS), pki.ca_cert),
         (pki.front_proxy_cert, pki.front_proxy_key, _client(FRONT_PROXY_NAME), pki.front_proxy_ca_cert),
     ):
         signer = _require_ca(signer_file)

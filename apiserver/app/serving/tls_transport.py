@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.app.serving.endless_reads import RecordRead
+from apiserver.app.serving.tls_record_flood import RecordRead
 from apiserver.load.fair_queue import FairQueue
 
 # The most that a record of TLS carries (RFC 8446, 5.1): OpenSSL reads and writes no more at a time.

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 
 from apiserver.auth.authn.chain import Identity, authenticated
 from apiserver.auth.authn.service_account import PrivateKey
-from apiserver.meta.vocabulary import MASTERS
+from apiserver.meta.vocabulary import SYSTEM_MASTERS
 
 USER_PREFIX: Final = "system:extension:"
 GROUP: Final = "system:extensions"
@@ -51,7 +51,7 @@ class ExtensionTokens:
         name, code = found.groups()
         if not hmac.compare_digest(code, self._code(name)):
             return None
-        return Identity(authenticated(f"{USER_PREFIX}{name}", (MASTERS, GROUP)), shared)
+        return Identity(authenticated(f"{USER_PREFIX}{name}", (SYSTEM_MASTERS, GROUP)), shared)
 
     def _code(self, name: str) -> str:
         return hmac.new(self._key, _CONTEXT + name.encode(), hashlib.sha256).hexdigest()

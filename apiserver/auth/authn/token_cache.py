@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from apiserver.auth.authn.chain import Identity
 from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
 from apiserver.meta.errors import ApiError, TooManyRequests, Unauthorized
-from apiserver.meta.expiring_answers import ExpiringAnswers
+from apiserver.meta.expiring_cache import ExpiringCache
 
 # As kube-apiserver has it.
 SUCCESS_TTL_S: Final = 10.0
@@ -73,7 +73,7 @@ class TokenCache:
         self._lookup, self._observer, self._clock = lookup, observer, clock
         self._ttl_s = {True: success_ttl_s, False: failure_ttl_s}
         self._secret = secrets.token_bytes(_KEY_BYTES)
-        self._answers: ExpiringAnswers[TokenResult] = ExpiringAnswers(ENTRIES_MAX, clock)
+        self._answers: ExpiringCache[TokenResult] = ExpiringCache(ENTRIES_MAX, clock)
         self._lookups: dict[bytes, asyncio.Task[TokenResult]] = {}
         # Also those whose answers are not to be remembered any more.
         self._running: set[asyncio.Task[TokenResult]] = set()

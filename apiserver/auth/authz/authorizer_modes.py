@@ -41,7 +41,7 @@ from apiserver.auth.authz.rule_resolver import NonResourceRule, ResourceRule, Ru
 from apiserver.meta.brand import Brand
 from apiserver.meta.releases.emulation import DEFAULT_MINOR
 from apiserver.meta.releases.gates import FeatureGates, gates_of
-from apiserver.meta.vocabulary import MASTERS, UserInfo
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, UserInfo
 
 # The paths that Kubernetes' default role `system:public-info-viewer` opens to everybody, without /version.
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
@@ -156,7 +156,7 @@ class Authorizers:
 
 def authorize_masters(attributes: Attributes) -> Verdict:
     """Allows members of `system:masters` everything."""
-    return _ALLOW if MASTERS in attributes.user.groups else NO_OPINION
+    return _ALLOW if SYSTEM_MASTERS in attributes.user.groups else NO_OPINION
 
 
 def authorize_health(has_default_roles: Callable[[], bool]) -> Callable[[Attributes], Verdict]:

@@ -18,14 +18,14 @@ from yarl import URL
 
 from apiserver.endpoints.aggregation.identity_headers import identity_headers
 from apiserver.endpoints.aggregation.remote_versions import RemoteVersion, ServiceReference
-from apiserver.meta.vocabulary import MASTERS, IPNetwork, UserInfo
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, IPNetwork, UserInfo
 from apiserver.webhooks.addresses import PROXY_FLAG, AddressDenied, AddressRules, CheckedResolver
 from apiserver.webhooks.errors import ServiceUnreachable
 from apiserver.webhooks.service_resolver import ServiceLocation, ServiceLookup, locate
 from apiserver.webhooks.tls import UnusableBundle, client_context, load_certificate, unverified_context
 
 # As whom this server asks. The group makes certain that it may.
-AGGREGATOR: Final = UserInfo("system:kube-aggregator", (MASTERS,))
+AGGREGATOR: Final = UserInfo("system:kube-aggregator", (SYSTEM_MASTERS,))
 # To all extension servers together.
 CONNECTIONS_MAX: Final = 100
 # Each holds the authorities of one bundle. The least recently used are forgotten.

@@ -27,7 +27,7 @@ from apiserver.meta.errors import (
     NoSuchEndpoint,
     TooManyRequests,
 )
-from apiserver.meta.vocabulary import MASTERS, Document
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, Document
 from apiserver.testkit.faults import FaultInjector, InvalidFault, RefuseTls, TooManyFaults
 from apiserver.testkit.faults.documents import fault_document, parse
 from apiserver.wire.json_text import InvalidJson
@@ -57,8 +57,10 @@ class FaultRequests:
 
         name: the segment that follows /debug/faults; empty if there is none.
         """
-        if MASTERS not in call.user.groups:
-            raise Forbidden(f"{call.info.path} is forbidden: only members of {MASTERS} may inject faults")
+        if SYSTEM_MASTERS not in call.user.groups:
+            raise Forbidden(
+                f"{call.info.path} is forbidden: only members of {SYSTEM_MASTERS} may inject faults"
+            )
         match call.info.method, name:
             case "GET" | "HEAD", "":
                 await send_document(call, {"faults": [fault_document(fault) for fault in self._injector]})

@@ -119,7 +119,7 @@ class SimulatedContainer(NamedTuple):
         for stage in stages:
             if stage.has_log:
                 written = written_lines(stage.log or "", stage.log_stderr or "", stage.log_interval_s)
-                how = next((each for each in stages if each.says_how_it_goes), stage)
+                how = next((each for each in stages if each.defines_run), stage)
                 # The status that reports the end of the run may be late.
                 return [line for line in written if not how.ends or line.offset_s <= how.duration_s]
         words, clock = self.own_command, VirtualClock(run.began_s)

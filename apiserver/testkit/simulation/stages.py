@@ -117,7 +117,7 @@ class Stage(NamedTuple):
 
     phase: how far it gets; empty for the default. times: how many runs of each container it applies to; None:
     all. log, log_stderr: None if it defines no log.
-    says_how_it_goes: whether it defines anything besides logs, commands and ports.
+    defines_run: whether it defines anything besides logs, commands and ports.
     """
 
     phase: str = ""
@@ -137,7 +137,7 @@ class Stage(NamedTuple):
     log_interval_s: float = 0.0
     commands: tuple[Command, ...] = ()
     ports: Mapping[int, HostPort] = {}
-    says_how_it_goes: bool = True
+    defines_run: bool = True
 
     def selects_run(self, container: str, restarts: int, *, is_init: bool) -> bool:
         """Returns whether it applies to a run of a container of a selected pod. restarts: the number of
@@ -151,7 +151,7 @@ class Stage(NamedTuple):
     @property
     def said(self) -> Iterator[object]:
         """Yields the attributes of the stage, for comparison with other stages."""
-        if self.says_how_it_goes:
+        if self.defines_run:
             yield "run"
         if self.has_log:
             yield "log"
@@ -198,7 +198,7 @@ def stage_of(
     """
     default = _default(pod, is_init=is_init, is_sidecar=is_sidecar)
     for stage in stages:
-        if stage.says_how_it_goes and stage.selects_run(container, restarts, is_init=is_init):
+        if stage.defines_run and stage.selects_run(container, restarts, is_init=is_init):
             return stage if stage.phase else stage._replace(phase=default.phase)
     return default
 
@@ -394,8 +394,8 @@ def _stage(found: object, path: FieldPath) -> Stage:
 
 def _stage_of(values: Mapping[str, Any], match: StageSelector) -> Stage:
     """Returns a stage with the given fields; an exit code alone implies the phase."""
-    says_how_it_goes = not values.keys() & _ANSWERS or bool(values.keys() - _ANSWERS - {"times"})
-    stage = Stage(**values, match=match, says_how_it_goes=says_how_it_goes)
+    defines_run = not values.keys() & _ANSWERS or bool(values.keys() - _ANSWERS - {"times"})
+    stage = Stage(**values, match=match, defines_run=defines_run)
     if "phase" not in values and ("exit_code" in values or "duration_s" in values):
         return stage._replace(phase="Failed" if stage.exit_code else "Succeeded")
     return stage

@@ -13,8 +13,8 @@ import pytest
 from apiserver.storage.errors import OutcomeUnknown, StorageUnavailable
 from apiserver.storage.etcd import EtcdClient, EtcdStore
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.call_timeouts import TICK_S
 from apiserver.storage.etcd.client import PATIENCE_S
-from apiserver.storage.etcd.late_calls import TICK_S
 from apiserver.storage.etcd.rpc import Code
 from tests.storage.etcd.test_http2_channel import Server, opened, respond
 from tests.storage.etcd.test_http2_connection import answer, refusal

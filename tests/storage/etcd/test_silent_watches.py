@@ -14,8 +14,8 @@ import pytest
 from apiserver.storage.errors import StorageUnavailable
 from apiserver.storage.etcd import EtcdClient, EtcdStore
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.call_timeouts import TICK_S
 from apiserver.storage.etcd.client import HTTP2
-from apiserver.storage.etcd.late_calls import TICK_S
 from apiserver.storage.etcd.watch import SILENCE_MAX_S, EtcdWatch
 from apiserver.storage.interface import Event
 from tests.support.etcd_stores import ALL, P

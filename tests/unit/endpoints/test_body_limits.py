@@ -24,12 +24,12 @@ from apiserver.endpoints.body_limits import (
 )
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.meta.errors import TooManyRequests
-from apiserver.meta.vocabulary import MASTERS, UserInfo
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, UserInfo
 from tests.support.eventually import WITHIN_S
 
 GREEDY: Final = UserInfo("greedy")
 BOB: Final = UserInfo("bob")
-ADMIN: Final = UserInfo("admin", (MASTERS,))
+ADMIN: Final = UserInfo("admin", (SYSTEM_MASTERS,))
 
 
 def limits(room_wait_s: float = 10 * WITHIN_S) -> BodyLimits:

@@ -10,13 +10,13 @@ import pytest
 from apiserver.endpoints.request_info import parse_target
 from apiserver.endpoints.request_slots import LEASE_SLOTS, SCRAPES_MAX, Slot, SlotLimit, SlotLimits
 from apiserver.meta.errors import TooManyRequests
-from apiserver.meta.vocabulary import MASTERS, RequestInfo, UserInfo
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, RequestInfo, UserInfo
 from apiserver.metrics.requests import InFlight, RequestCount
 
 SLOTS_MAX: Final = 10
 GREEDY: Final = UserInfo("greedy")
 BOB: Final = UserInfo("bob")
-ADMIN: Final = UserInfo("admin", (MASTERS,))
+ADMIN: Final = UserInfo("admin", (SYSTEM_MASTERS,))
 SCHEDULER: Final = UserInfo("system:kube-scheduler")
 NODE: Final = UserInfo("system:node:n", ("system:nodes",))
 OPERATOR: Final = UserInfo("system:serviceaccount:kube-system:o", ("system:serviceaccounts:kube-system",))

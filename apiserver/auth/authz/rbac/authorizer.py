@@ -34,7 +34,7 @@ PIECES_AT_ONCE: Final = 8
 
 # How its reasons begin.
 RBAC_ALLOWED: Final = "RBAC: allowed by "
-# A reason weighs as much as a name for so many characters.
+# A reason counts as one name for each so many characters.
 _CHARACTERS_OF_NAME: Final = 100
 
 # The verdicts for some names, that for all others, and whether they hold for all names or only for the one

@@ -21,7 +21,6 @@ import psutil
 import pytest
 
 from apiserver.app.serving import pki
-from apiserver.app.serving.endless_reads import RecordRead
 from apiserver.app.serving.listener import (
     ACCEPTED_PER_TURN,
     ADVANCING_MAX,
@@ -31,6 +30,7 @@ from apiserver.app.serving.listener import (
     Listener,
     client_of,
 )
+from apiserver.app.serving.tls_record_flood import RecordRead
 from apiserver.app.serving.tls_transport import READS_PER_ROUND, TURN_BYTES
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.rounds import Rounds, some_rounds

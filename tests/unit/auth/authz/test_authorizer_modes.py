@@ -34,9 +34,9 @@ from apiserver.auth.authz.configuration import (
 from apiserver.auth.authz.rule_resolver import NonResourceRule, ResourceRule, RuleSet, all_rules
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Forbidden, InternalError
-from apiserver.meta.vocabulary import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo
+from apiserver.meta.vocabulary import ANONYMOUS, AUTHENTICATED, SYSTEM_MASTERS, UNAUTHENTICATED, UserInfo
 
-ADMIN: Final = UserInfo("admin", (MASTERS, AUTHENTICATED))
+ADMIN: Final = UserInfo("admin", (SYSTEM_MASTERS, AUTHENTICATED))
 BOB: Final = UserInfo("bob", (AUTHENTICATED,))
 NOBODY: Final = UserInfo(ANONYMOUS, (UNAUTHENTICATED,))
 ALLOW: Final = Verdict(Decision.ALLOW)
@@ -56,7 +56,7 @@ MASTERS_ONLY: Final = {
     "of the group": (ADMIN, Decision.ALLOW),
     "anybody else": (BOB, Decision.NO_OPINION),
     "nobody": (NOBODY, Decision.NO_OPINION),
-    "the name of the group is no group": (UserInfo(MASTERS, (AUTHENTICATED,)), Decision.NO_OPINION),
+    "the name of the group is no group": (UserInfo(SYSTEM_MASTERS, (AUTHENTICATED,)), Decision.NO_OPINION),
     "a group with a like name": (UserInfo("eve", ("system:masters2", "System:Masters")), Decision.NO_OPINION),
 }
 

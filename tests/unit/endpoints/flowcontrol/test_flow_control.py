@@ -15,7 +15,7 @@ from apiserver.endpoints.flowcontrol.metrics import FlowControlMetrics
 from apiserver.endpoints.flowcontrol.queue_set import Request
 from apiserver.endpoints.flowcontrol.seat_allocation import SeatClaim, allocate
 from apiserver.endpoints.flowcontrol.work_estimates import WorkEstimate
-from apiserver.meta.vocabulary import AUTHENTICATED, MASTERS, UNAUTHENTICATED, Document, UserInfo
+from apiserver.meta.vocabulary import AUTHENTICATED, SYSTEM_MASTERS, UNAUTHENTICATED, Document, UserInfo
 from tests.unit.endpoints.flowcontrol.support import (
     LEVELS,
     SCHEMAS,
@@ -45,7 +45,7 @@ def control() -> FlowControl:
 
 # Of the suggested objects: who, what, and which schema and level.
 SUGGESTED: Final = {
-    "masters": (UserInfo("admin", (MASTERS, AUTHENTICATED)), PODS, "exempt", "exempt"),
+    "masters": (UserInfo("admin", (SYSTEM_MASTERS, AUTHENTICATED)), PODS, "exempt", "exempt"),
     "a user": (USER, PODS, "global-default", "global-default"),
     "nobody": (UserInfo("system:anonymous", (UNAUTHENTICATED,)), PODS, "global-default", "global-default"),
     "a probe": (USER, target("GET", "/readyz"), "probes", "exempt"),
@@ -144,7 +144,7 @@ def test_what_others_do_not_use_is_borrowed_and_comes_back(control: FlowControl)
 
 
 def test_what_the_exempt_level_uses_the_others_do_not_have(control: FlowControl) -> None:
-    busy(control, UserInfo("admin", (MASTERS,)), 590, 1.0)
+    busy(control, UserInfo("admin", (SYSTEM_MASTERS,)), 590, 1.0)
     control.adjust(10.0)
     for each in control.levels.values():
         assert each.spec.is_exempt or each.current == each.low
@@ -246,7 +246,7 @@ def test_dumps_and_metrics_tell_what_is_under_way(control: FlowControl) -> None:
 
 
 def test_a_level_without_queues_has_no_lengths_of_queues(control: FlowControl) -> None:
-    for user in (USER, UserInfo("admin", (MASTERS,))):
+    for user in (USER, UserInfo("admin", (SYSTEM_MASTERS,))):
         busy(control, user, 3, 1.0)
     name = "apiserver_flowcontrol_request_queue_length_after_enqueue"
     families = FlowControlMetrics(control, lambda: 3.0).families()

@@ -290,7 +290,7 @@ def test_annotations_of_one_container() -> None:
 
 def test_a_stage_of_a_log_does_not_say_how_a_run_goes() -> None:
     annotated = annotated_stages({"simulate.apiserver/log": "a", "simulate.apiserver/times": "1"})
-    assert annotated == [Stage(log="a", times=1, says_how_it_goes=False)]
+    assert annotated == [Stage(log="a", times=1, defines_run=False)]
     stages = [*annotated, Stage("Failed")]
     assert stage_of(pod(), "c", stages=stages, restarts=0, is_init=False, is_sidecar=False) == Stage("Failed")
 

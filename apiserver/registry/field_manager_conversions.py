@@ -31,7 +31,9 @@ _T = TypeVar("_T")
 class ConversionsNeeded(Exception):
     """A webhook has to convert documents before the same work can be done."""
 
-    def __init__(self, conversions: OwnerConversions, needed: Mapping[_Conversion, ServedResource]) -> None:
+    def __init__(
+        self, conversions: FieldManagerConversions, needed: Mapping[_Conversion, ServedResource]
+    ) -> None:
         super().__init__()
         self._conversions, self._needed = conversions, needed
 
@@ -54,7 +56,7 @@ async def run_converting(
             await needed.make(offload)
 
 
-class OwnerConversions:
+class FieldManagerConversions:
     """The documents that a webhook has converted for one write.
 
     is_required: whether the write fails if the webhook does. Otherwise the versions then count as differing

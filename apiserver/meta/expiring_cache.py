@@ -1,4 +1,4 @@
-"""A cache of responses of other servers, each of which is valid for some time."""
+"""A cache whose entries are valid for some time: the responses of other servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 _T = TypeVar("_T")
 
 
-class ExpiringAnswers(Generic[_T]):
+class ExpiringCache(Generic[_T]):
     """Caches responses by the digests of their requests, and drops the oldest ones first.
 
     clock: seconds since any fixed time. length_max: the limit for the total of all responses, by `length_of`.

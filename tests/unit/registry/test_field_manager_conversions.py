@@ -11,8 +11,12 @@ import pytest
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import ServiceUnavailable
-from apiserver.registry import owner_conversions
-from apiserver.registry.owner_conversions import ConversionsNeeded, OwnerConversions, run_converting
+from apiserver.registry import field_manager_conversions
+from apiserver.registry.field_manager_conversions import (
+    ConversionsNeeded,
+    FieldManagerConversions,
+    run_converting,
+)
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import TooDeep
 
@@ -61,7 +65,7 @@ def by_name(found: Document) -> Document:
 
 async def test_what_is_required_is_asked_for_together_and_then_known() -> None:
     two, three = _Version("v2"), _Version("v3")
-    conversions = OwnerConversions(is_required=True)
+    conversions = FieldManagerConversions(is_required=True)
     documents = [document(1), document(2)]
     with pytest.raises(ConversionsNeeded) as needed:
         conversions.require(documents, [resource(two), resource(three)])
@@ -75,7 +79,7 @@ async def test_what_is_required_is_asked_for_together_and_then_known() -> None:
 
 async def test_one_conversion_is_asked_for_where_it_is_needed() -> None:
     two = _Version("v2")
-    conversions = OwnerConversions(is_required=True)
+    conversions = FieldManagerConversions(is_required=True)
     with pytest.raises(ConversionsNeeded) as needed:
         conversions.convert(document(), to=resource(two), by_name=by_name)
     await needed.value.make(OFFLOAD)
@@ -86,7 +90,7 @@ async def test_one_conversion_is_asked_for_where_it_is_needed() -> None:
 
 async def test_work_begins_anew_until_it_has_all_conversions() -> None:
     two = _Version("v2")
-    conversions = OwnerConversions(is_required=True)
+    conversions = FieldManagerConversions(is_required=True)
     began: list[int] = []
 
     def work(count: int) -> list[Document]:
@@ -102,7 +106,7 @@ async def test_work_begins_anew_until_it_has_all_conversions() -> None:
 
 
 async def test_work_ends_with_a_conversion_that_fails() -> None:
-    conversions = OwnerConversions(is_required=True)
+    conversions = FieldManagerConversions(is_required=True)
     work = partial(conversions.require, [document()], [resource(_Version("v2", fails=True))])
     with pytest.raises(ServiceUnavailable, match="out of order"):
         await run_converting(OFFLOAD, SizeClass.SMALL, work)
@@ -110,7 +114,7 @@ async def test_work_ends_with_a_conversion_that_fails() -> None:
 
 async def test_a_webhook_does_not_get_managed_fields() -> None:
     two = _Version("v2")
-    conversions = OwnerConversions(is_required=True)
+    conversions = FieldManagerConversions(is_required=True)
     owned = document()
     owned["metadata"]["managedFields"] = [{"manager": "a"}]
     with pytest.raises(ConversionsNeeded) as needed:
@@ -123,14 +127,14 @@ async def test_a_webhook_does_not_get_managed_fields() -> None:
 async def test_a_failed_conversion_is_reported_if_it_is_required() -> None:
     two = _Version("v2", fails=True)
     with pytest.raises(ConversionsNeeded) as needed:
-        OwnerConversions(is_required=True).require([document()], [resource(two)])
+        FieldManagerConversions(is_required=True).require([document()], [resource(two)])
     with pytest.raises(ServiceUnavailable, match="out of order"):
         await needed.value.make(OFFLOAD)
 
 
 async def test_after_a_failure_versions_differ_in_their_name_alone() -> None:
     two = _Version("v2", fails=True)
-    conversions = OwnerConversions(is_required=False)
+    conversions = FieldManagerConversions(is_required=False)
     with pytest.raises(ConversionsNeeded) as needed:
         conversions.require([document()], [resource(two)])
     await needed.value.make(OFFLOAD)
@@ -141,13 +145,13 @@ async def test_after_a_failure_versions_differ_in_their_name_alone() -> None:
 
 async def test_the_number_of_conversions_for_one_write_is_bounded() -> None:
     two = _Version("v2")
-    conversions = OwnerConversions(is_required=True)
-    for number in range(owner_conversions.ROUNDS_MAX + 1):
+    conversions = FieldManagerConversions(is_required=True)
+    for number in range(field_manager_conversions.ROUNDS_MAX + 1):
         with pytest.raises(ConversionsNeeded) as needed:
             conversions.convert(document(number), to=resource(two), by_name=by_name)
         await needed.value.make(OFFLOAD)
     assert conversions.convert(document("x"), to=resource(two), by_name=by_name) == by_name(document("x"))
-    assert len(two.codec.asked) == owner_conversions.ROUNDS_MAX
+    assert len(two.codec.asked) == field_manager_conversions.ROUNDS_MAX
 
 
 def test_what_is_nested_too_deeply_is_refused() -> None:
@@ -155,4 +159,4 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
     for _ in range(2_000):
         spec = [spec]
     with pytest.raises(TooDeep):
-        OwnerConversions(is_required=True).require([document(spec)], [resource(_Version("v2"))])
+        FieldManagerConversions(is_required=True).require([document(spec)], [resource(_Version("v2"))])

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from apiserver.app.serving.endless_reads import RecordRead
+from apiserver.app.serving.tls_record_flood import RecordRead
 
 
 def test_the_call_that_is_under_way_is_ended() -> None:

@@ -27,7 +27,7 @@ _ENDPOINTS: Final = ("livez", "readyz", "healthz")
 
 
 @asynccontextmanager
-async def waiting_room(
+async def answering_probes(
     core: Core, checks: Health, serving: SecureServing, context: ssl.SSLContext
 ) -> AsyncIterator[None]:
     """Serves health endpoints on the sockets of `serving`, which stay open afterwards; other paths get

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-# A distant etcd responds within this time. See `LateCalls`.
+# A distant etcd responds within this time. See `CallTimeouts`.
 TICK_S: Final = 0.1
 
 
-class LateCalls:
+class CallTimeouts:
     """Calls with the time that each may take, and a callback for those that take longer.
 
     A call is late at the second tick after its time. If the event loop continues after a long turn, requests

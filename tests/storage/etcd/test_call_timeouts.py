@@ -6,14 +6,14 @@ import asyncio
 import time
 from typing import Final
 
-from apiserver.storage.etcd.late_calls import TICK_S, LateCalls
+from apiserver.storage.etcd.call_timeouts import TICK_S, CallTimeouts
 from tests.support.eventually import eventually
 
 PATIENCE_S: Final = 0.2
 
 
 async def test_a_call_is_late_once_after_its_time() -> None:
-    calls, late = LateCalls(), list[str]()
+    calls, late = CallTimeouts(), list[str]()
     began = time.monotonic()
     calls.add(2 * PATIENCE_S, lambda: late.append("second"))
     calls.add(PATIENCE_S, lambda: late.append("first"))
@@ -24,7 +24,7 @@ async def test_a_call_is_late_once_after_its_time() -> None:
 
 
 async def test_a_long_turn_of_the_event_loop_makes_no_call_late() -> None:
-    calls, late = LateCalls(), list[str]()
+    calls, late = CallTimeouts(), list[str]()
     call = calls.add(PATIENCE_S, lambda: late.append("the call"))
     await asyncio.sleep(TICK_S / 2)
     time.sleep(2 * PATIENCE_S)
@@ -37,7 +37,7 @@ async def test_a_long_turn_of_the_event_loop_makes_no_call_late() -> None:
 
 
 async def test_a_call_after_a_pause_without_calls_has_its_time() -> None:
-    calls, late = LateCalls(), list[str]()
+    calls, late = CallTimeouts(), list[str]()
     calls.discard(calls.add(PATIENCE_S, lambda: late.append("one that has ended")))
     await asyncio.sleep(3 * TICK_S)
     calls.add(10 * PATIENCE_S, lambda: late.append("the call"))
