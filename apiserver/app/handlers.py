@@ -155,10 +155,12 @@ def _past_handlers(core: Core, encoders: Encoders, authorize: AuthorizationChain
     if core.history is None:
         return {}
     from apiserver.endpoints.handlers.history import PastHandlers
+    from apiserver.registry.history.recent_changes import RecentChanges
 
     reads = core.history.reads(core.registry, core.config.storage.etcd_prefix, core.clock)
-    handlers = PastHandlers(reads, encoders, core.brand, authorize)
-    return {"past": handlers.state, "versions": handlers.versions}
+    changes = RecentChanges(reads, core.history.log, core.served, core.config.storage.etcd_prefix)
+    handlers = PastHandlers(reads, changes, encoders, core.brand, authorize)
+    return {"past": handlers.state, "versions": handlers.versions, "changes": handlers.changes}
 
 
 def _subresources(

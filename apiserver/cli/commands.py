@@ -59,7 +59,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "doctor": Command("Find problems with a server and its environment.", "apiserver.app.doctor.command"),
         "deprecations": Command("Show which clients call deprecated APIs.", "apiserver.cli.deprecations"),
         "top": Command("Show which clients send the most requests.", "apiserver.cli.top"),
-        "history": Command("Show, compare and undo changes of an object.", "apiserver.cli.history.command"),
+        "history": Command("Show, compare and undo changes of objects.", "apiserver.cli.history.command"),
         "auth": Command("Explain why a request is allowed or denied.", "apiserver.cli.auth_explain"),
         "conformance": Command(
             "Measure how much of the Kubernetes API a server implements.", "apiserver.cli.conformance.command"

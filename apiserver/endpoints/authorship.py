@@ -22,14 +22,16 @@ from apiserver.storage.history.changes import Author
 class _AuthorOfCall:
     """The author of the writes of one request."""
 
-    __slots__ = ("_call", "audit_id")
+    __slots__ = ("_call", "_info", "audit_id")
 
     def __init__(self, call: ApiCall) -> None:
         self._call, self.audit_id = call, call.audit_id
+        # As in the audit log: that of the call becomes a create if an update or a patch creates the object.
+        self._info = call.info
 
     def encoded_author(self) -> bytes:
-        call = self._call
-        info, user = call.info, call.user
+        call, info = self._call, self._info
+        user = call.user
         # No uid and no extra: they differ for each token, and are not noted.
         return _encoded_author(
             user.name,

@@ -68,7 +68,8 @@ class ResourceHandlers:
 
     virtual: of the virtual kinds of subresources and reviews, by the kind's definition, then by verb.
     connect: of subresources that connect to a node.
-    past: of states of the past. versions: of the versions of an object. Both None without a history.
+    past: of states of the past. versions: of the versions of an object. changes: of those of all objects.
+        All None without a history.
     """
 
     verbs: VerbHandlers
@@ -76,6 +77,7 @@ class ResourceHandlers:
     connect: Handler
     past: Handler | None = None
     versions: Handler | None = None
+    changes: Handler | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -168,6 +170,8 @@ class Routes:
         }
         if (slis := non_resources.slis) is not None:
             self._fixed = {**self._fixed, _SLIS: partial(_send_slis, slis)}
+        if resources.changes is not None:
+            self._fixed = {**self._fixed, HISTORY: resources.changes}
         self._zpages = non_resources.zpages.handlers(self._paths)
         # Unlike the others, they answer no HEAD.
         openid = non_resources.openid
@@ -225,8 +229,7 @@ class Routes:
     def _handler_of(self, call: ApiCall, resource: ServedResource) -> Handler:
         info = call.info
         if info.moment and self._past is not None:
-            # What is not stored has no past.
-            if resource.is_virtual or not {"list", "watch"}.issubset(resource.verbs):
+            if not resource.has_past:
                 raise MethodNotAllowed
             return self._past
         if info.verb == "watch":

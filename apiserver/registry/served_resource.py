@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -252,6 +253,11 @@ class ServedResource:
         """The resource under which its objects are stored, which admission plugins see."""
         return self.codec.stored_group_resource
 
+    @property
+    def has_past(self) -> bool:
+        """Whether a history has its objects: what is not stored has no past."""
+        return not self.is_virtual and {"list", "watch"}.issubset(self.verbs)
+
     @cached_property
     def check(self) -> SchemaCheck:
         """The check that validates and prunes a document, compiled on first use."""
@@ -413,7 +419,7 @@ class ResourceTable:
             before = [each for each in table._by_version.get(group_version, ()) if each not in without]
             custom = [each for each in before if each.is_custom]
             served = [each for each in before if not each.is_custom]
-            served += sorted([*custom, *more], key=_by_name)
+            served += sorted([*custom, *more], key=attrgetter("resource"))
             if served:
                 table._by_version[group_version] = tuple(served)
             else:
@@ -469,10 +475,6 @@ class ServedTable:
 def cache_keys(resources: Iterable[ServedResource]) -> tuple[object, ...]:
     """Returns keys that identify resources in caches that may outlive them."""
     return tuple(each.cache_key for each in resources)
-
-
-def _by_name(resource: ServedResource) -> str:
-    return resource.resource
 
 
 def _by_preference(versions: Iterable[GroupVersion]) -> tuple[GroupVersion, ...]:

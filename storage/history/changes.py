@@ -62,6 +62,18 @@ class RecordedChange(NamedTuple):
     audit_id: str
 
 
+class KeyChange(NamedTuple):
+    """A change among those of all keys, without the values.
+
+    position: its place among all changes; newer ones have larger positions.
+    """
+
+    position: int
+    key: str
+    revision: int
+    author: Author
+
+
 class Cipher(Protocol):
     """Encrypts what is kept of values. Errors of `encrypt` are those of `UndoLog.append`."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from apiserver.storage.history import deltas
-from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
+from apiserver.storage.history.changes import Author, Change, Cipher, KeyChange, RecordedChange, Span
 from apiserver.storage.interface import KeyRange
 
 FORMAT: Final = 2
@@ -60,6 +60,8 @@ _INSERT: Final = "INSERT INTO changes VALUES "
 _ROW: Final = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _COLUMNS: Final = "c.id, c.since, c.value, c.deltas, c.is_deletion, c.at_ms, a.author, c.audit_id, c.checksum"
 _FROM: Final = "FROM changes c JOIN keys k ON k.id = c.key JOIN authors a ON a.id = c.author"
+_NEWEST_FIRST: Final = f"SELECT k.key, {_COLUMNS} {_FROM} WHERE c.id BETWEEN ? AND ? ORDER BY c.id DESC"
+_ID_MAX: Final = (1 << 63) - 1
 
 
 _T = TypeVar("_T")
@@ -292,8 +294,18 @@ class Segment:
 
     def last_change(self) -> tuple[str, RecordedChange] | None:
         """Returns the newest change, with its key. Raises SegmentDamaged."""
-        rows = self._rows(f"SELECT k.key, {_COLUMNS} {_FROM} ORDER BY c.id DESC LIMIT 1", ())
+        rows = self._rows(f"{_NEWEST_FIRST} LIMIT 1", (0, _ID_MAX))
         return (rows[0][0], _recorded(rows[0][0], rows[0][1:])) if rows else None
+
+    def changes(self, first: int, before: int) -> Iterator[KeyChange]:
+        """Yields all changes with positions from `first` on and below `before`, the newest first.
+
+        Raises SegmentDamaged. The values are read one at a time, and not kept.
+        """
+        with self._errors():
+            for key, *row in self._connection.execute(_NEWEST_FIRST, (first, before - 1)):
+                change = _recorded(key, row)
+                yield KeyChange(row[0], key, change.revision, change.author)
 
     def revision_at(self, at_ms: int) -> int:
         """Returns the newest revision up to a time, as far as it is recorded; 0 if that is unknown.
@@ -340,9 +352,18 @@ def _parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
         at += size
 
 
+def position_after(revision: int) -> int:
+    """Returns the first position after all changes at a revision. Positions are the IDs of rows."""
+    return (revision + 1) << _WRITE_BITS
+
+
+def revision_at_position(position: int) -> int:
+    return position >> _WRITE_BITS
+
+
 def _ids(span: Span) -> tuple[int, int]:
     """Returns the first and the last ID that a row of a span may have."""
-    return (span.after + 1) << _WRITE_BITS, ((span.until + 1) << _WRITE_BITS) - 1
+    return position_after(span.after), position_after(span.until) - 1
 
 
 def _recorded(key: str, row: Sequence[Any]) -> RecordedChange:

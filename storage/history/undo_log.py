@@ -3,7 +3,8 @@
 To read a state of the past, begin with the newest values, and undo the changes since. So what does not change
 costs nothing, and the oldest changes can be dropped without a trace in the others.
 
-All methods but `UndoLog.readable_since` are for one thread at a time, as they read and write files.
+All methods but `UndoLog.readable_since` and `UndoLog.listed_since` are for one thread at a time, as they read
+and write files.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from apiserver.storage.history import deltas
-from apiserver.storage.history.changes import PLAIN, Author, Change, Cipher, RecordedChange, Span
-from apiserver.storage.history.segment import Segment, SegmentDamaged
+from apiserver.storage.history.changes import PLAIN, Author, Change, Cipher, KeyChange, RecordedChange, Span
+from apiserver.storage.history.segment import Segment, SegmentDamaged, position_after
 from apiserver.storage.interface import KeyRange
 from apiserver.storage.private_directories import lock, make_directory
 
@@ -69,6 +71,22 @@ class RecordedVersion(NamedTuple):
     at_ms: int
     author: Author | None
     audit_id: str
+
+
+class Scan(NamedTuple):
+    """Part of the changes of all keys, the newest first.
+
+    found: the wanted ones. rows: how many changes were looked at.
+    position: that of the last one that was looked at; the rest is below.
+    is_complete: whether there is no rest.
+    gaps: those of the whole history, the newest first.
+    """
+
+    found: Sequence[KeyChange]
+    rows: int
+    position: int
+    is_complete: bool
+    gaps: Sequence[Span]
 
 
 # Stands for a value that cannot be decoded any more.
@@ -130,6 +148,12 @@ class UndoLog:
         thread.
         """
         return self._spans[-1].after if self._spans else 0
+
+    def listed_since(self) -> int:
+        """Returns the oldest revision since which changes are recorded, maybe with gaps. May be called by any
+        thread.
+        """
+        return self._spans[0].after if self._spans else 0
 
     @property
     def newest_ms(self) -> int:
@@ -320,6 +344,42 @@ class UndoLog:
         if value is not None and value is not LOST:
             found.append(_before_history(value))
         return found[:limit]
+
+    def changes(
+        self,
+        after: int,
+        position: int,
+        is_wanted: Callable[[KeyChange], bool],
+        *,
+        found_max: int,
+        rows_max: int,
+    ) -> Scan:
+        """Returns changes of all keys after a revision and below a position, the newest first.
+
+        is_wanted: which of them are returned. found_max, rows_max: after so many changes found, or looked at,
+            the rest is left for another call.
+        Raises HistoryGap if the history does not go back to the revision.
+        """
+        found: list[KeyChange] = []
+        rows, is_complete = 0, True
+        for segment in reversed(self._segments.copy()):
+            wanted: list[KeyChange] = []
+            with self._damage_of(segment):
+                for change in segment.changes(position_after(after), position):
+                    if len(found) + len(wanted) == found_max or rows == rows_max:
+                        is_complete = False
+                        break
+                    rows, position = rows + 1, change.position
+                    if is_wanted(change):
+                        wanted.append(change)
+                # None of a segment that turns out to be damaged, which is a gap.
+                found += wanted
+            if not is_complete:
+                break
+        if after < self.listed_since() or not self._spans:
+            raise HistoryGap(self.listed_since())
+        gaps = [Span(older.until, newer.after) for older, newer in pairwise(self._spans)]
+        return Scan(found, rows, position, is_complete, gaps[::-1])
 
     def _before(self, key: str, revision: int, until: int, newest: Value | None) -> Value | None:
         """Returns the value of a key before its change at a revision; LOST if it cannot be decoded.

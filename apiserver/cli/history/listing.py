@@ -84,5 +84,10 @@ def _changed(version: ListedVersion) -> str:
         return "content lost"
     if not version.is_recorded:
         return "not recorded"
-    more = len(version.changed) - FIELDS_SHOWN
-    return ", ".join([*version.changed[:FIELDS_SHOWN], *([f"{more} more"] if more > 0 else [])]) or "-"
+    return shown_fields(version.changed)
+
+
+def shown_fields(fields: Sequence[str]) -> str:
+    """Returns the first fields, and how many more there are."""
+    more = len(fields) - FIELDS_SHOWN
+    return ", ".join([*fields[:FIELDS_SHOWN], *([f"{more} more"] if more > 0 else [])]) or "-"

@@ -32,6 +32,12 @@ def server_moment(text: str, now_s: float) -> str:
     raise _not_a_moment(text)
 
 
+def moment_or_ago(text: str, now_s: float) -> str:
+    """Returns a moment as `server_moment` does; `2h` is two hours before now."""
+    is_ago = text[:1].isdigit() and not text.isdigit() and timestamps.from_text(text) is None
+    return server_moment(f"@-{text}" if is_ago else text, now_s)
+
+
 def _before(text: str, now_s: float, days_s: int, rest: str) -> float:
     try:
         at = now_s - days_s - parse_duration(rest)

@@ -92,7 +92,7 @@ class ObjectClient:
         for _ in range(PAGES_MAX):
             page = self._get_history(query)
             try:
-                versions = [_version(each) for each in page["versions"]]
+                versions = [listed_version(each) for each in page["versions"]]
                 before = str(page["continue"]["before"]) if "continue" in page else ""
             except (AttributeError, LookupError, TypeError, ValueError):
                 raise invalid_response(self._history) from None
@@ -189,8 +189,10 @@ def _is_object(document: Document) -> bool:
     return isinstance(version, str) and _IS_REVISION.fullmatch(version) is not None
 
 
-def _version(document: Any) -> ListedVersion:
-    """Raises AttributeError, LookupError, TypeError, ValueError if a document is no version."""
+def listed_version(document: Any) -> ListedVersion:
+    """Returns a version as the server lists it.
+
+    Raises AttributeError, LookupError, TypeError, ValueError if a document is no version."""
     verb, subresource = (_text(document, field) for field in ("verb", "subresource"))
     changed = document.get("changedFields", [])
     if not (isinstance(changed, list) and all(isinstance(each, str) for each in changed)):

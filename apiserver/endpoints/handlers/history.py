@@ -1,8 +1,9 @@
-"""Handles requests for the past: `/at/MOMENT/…`, and `…/NAME/history`.
+"""Handles requests for the past: `/at/MOMENT/…`, `…/NAME/history`, and `/history`.
 
-The latter lists the versions of an object, or compares two of its states.
+The second lists the versions of an object, or compares two of its states; the last one lists the changes of
+all objects.
 
-Neither is in discovery, so that programs that read everything do not find the same objects many times.
+None of them is in discovery, so that programs that read everything do not find the same objects many times.
 """
 
 from __future__ import annotations
@@ -36,7 +37,15 @@ from apiserver.meta.options import ListOptions, first
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.history.differences import difference
 from apiserver.registry.history.past import PastReads, VersionPage
+from apiserver.registry.history.recent_changes import (
+    ChangesPage,
+    ChangesQuery,
+    ObjectChange,
+    Place,
+    RecentChanges,
+)
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.history.changes import Span
 from apiserver.storage.history.undo_log import RecordedVersion
 
 VERSIONS_DEFAULT: Final = 100
@@ -55,9 +64,14 @@ class PastHandlers:
     """The handlers of these requests, for users who may read an object and its history."""
 
     def __init__(
-        self, past: PastReads, encoders: Encoders, brand: Brand, authorize: AuthorizationChain
+        self,
+        past: PastReads,
+        changes: RecentChanges,
+        encoders: Encoders,
+        brand: Brand,
+        authorize: AuthorizationChain,
     ) -> None:
-        self._past, self._encoders = past, encoders
+        self._past, self._changes, self._encoders = past, changes, encoders
         self._meta_group, self._authorize = brand.meta_group, authorize
 
     async def state(self, call: ApiCall) -> None:
@@ -114,6 +128,41 @@ class PastHandlers:
             partial(self._may_see_earlier, call),
         )
         await send_document(call, await call.offload.run(SizeClass.HUGE, _document, found, limit))
+
+    async def changes(self, call: ApiCall) -> None:
+        """Send the changes of all objects that the user may see, the newest first.
+
+        Raises BadRequest, and as `PastReads`.
+        """
+        limit = _number(call, "limit") or VERSIONS_DEFAULT
+        if limit > VERSIONS_MAX:
+            raise BadRequest(f"limit must be at most {VERSIONS_MAX}, not {limit}")
+        position = _number(call, "continue")
+        user, namespace = (first(call.query, each) for each in ("by", "namespace"))
+        span = await self._past.span(first(call.query, "since"), first(call.query, "until"))
+        if position and not self._changes.is_position(position, span):
+            raise BadRequest("continue is not from a response to a request with the same since and until")
+        query = ChangesQuery(span, position, limit, user, namespace)
+        page = await self._changes.read(query, partial(self._may_see_changes, call))
+        document = await call.offload.run(SizeClass.HUGE, _changes_document, page)
+        span_document = {"since": str(span.after), "until": str(span.until)}
+        await send_document(call, {**span_document, **document})
+
+    async def _may_see_changes(self, call: ApiCall, place: Place) -> bool:
+        resource = place.resource
+        needed = (
+            Attributes(
+                call.user,
+                verb,
+                group=resource.group_version.group,
+                resource=resource.resource,
+                subresource=subresource,
+                namespace=place.namespace,
+                version=resource.group_version.version,
+            )
+            for verb, subresource in (("list", ""), ("get", HISTORY))
+        )
+        return all([await is_allowed(self._authorize, each) for each in needed])
 
     async def _difference(self, call: ApiCall) -> None:
         """Send the difference of an object between two moments. One that is left out is the present.
@@ -177,10 +226,31 @@ def _number(call: ApiCall, parameter: str) -> int:
     return int(text)
 
 
+def _changes_document(page: ChangesPage) -> Document:
+    """Returns a page of changes as JSON. It decodes one object after another, and keeps none."""
+    document: Document = {"changes": [_change(each) for each in page.entries]}
+    if page.position:
+        document["continue"] = str(page.position)
+    return document
+
+
+def _change(entry: ObjectChange | Span) -> Document:
+    if isinstance(entry, Span):
+        return {"gap": {"since": str(entry.after), "until": str(entry.until)}}
+    group_version, resource = entry.place.resource.group_version, entry.place.resource.resource
+    where = {**group_version._asdict(), "resource": resource, "namespace": entry.place.namespace}
+    before = None if entry.before is None else _decoded(entry.before)
+    return {
+        **{key: value for key, value in where.items() if value},
+        "name": entry.name,
+        **_version(entry.version, _decoded(entry.version), before),
+    }
+
+
 def _document(versions: Sequence[RecordedVersion], limit: int) -> Document:
     """Returns versions as JSON. versions: one more than the limit, if there are so many."""
     shown = versions[:limit]
-    documents = [None if each.value is None else orjson.loads(each.value or b"{}") for each in versions]
+    documents = [_decoded(each) for each in versions]
     document: Document = {
         "versions": [
             _version(each, after, before)
@@ -192,6 +262,11 @@ def _document(versions: Sequence[RecordedVersion], limit: int) -> Document:
     if len(versions) > limit:
         document["continue"] = {"before": str(shown[-1].revision)}
     return document
+
+
+def _decoded(version: RecordedVersion) -> Document | None:
+    found: Document | None = None if version.value is None else orjson.loads(version.value or b"{}")
+    return found
 
 
 def _version(version: RecordedVersion, after: Document | None, before: Document | None) -> Document:

@@ -4,6 +4,7 @@
     recorder   follows the watch cache, and records each change in `storage.history`
     forms      what is recorded of an object: no values of Secrets
     past       reads the objects of a past moment, and the versions of one
+    recent_changes    reads the changes of all objects that a user may see
     differences       compares two states of an object
     line_differences  compares the lines of two texts
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from apiserver.meta import timestamps
@@ -15,6 +16,7 @@ from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.history.changes import Span
 from apiserver.storage.history.undo_log import HistoryGap, RecordedVersion, UndoLog, Value
 from apiserver.storage.interface import KeyRange, ReadAt, Stored
 from apiserver.storage.keys import after
@@ -40,6 +42,18 @@ class VersionPage(NamedTuple):
 
     before: int
     limit: int
+
+
+class HistoryKey(NamedTuple):
+    """A key, the version that it has at the revision `until`, and since when it may have been that object.
+
+    begin: at least the revision at which the object and its namespace were created.
+    """
+
+    key: str
+    version: KeyVersion[StoredObject] | None
+    begin: float
+    until: int
 
 
 def _not_now(error: Exception) -> ServiceUnavailable:
@@ -80,7 +94,38 @@ class PastReads:
 
         Raises BadRequest for another text and for the future, Expired for what is not recorded any more.
         """
-        current = await self._complete()
+        revision = await self._revision(moment, await self.complete())
+        if revision < (oldest := self._history.readable_since()) or not oldest:
+            raise self._expired(oldest)
+        return revision
+
+    async def span(self, since: str, until: str) -> Span:
+        """Returns the revisions after a moment, up to and including another one. See `revision_of`.
+
+        since: a time is included; empty for all that is recorded. There may be gaps.
+        Raises as `revision_of`, with the names of these parameters, ServiceUnavailable.
+        """
+        current = await self.complete()
+        oldest = self._history.listed_since()
+        after = oldest
+        if since:
+            with _naming("since"):
+                after = await self._revision(since, current, is_included=True)
+                if after < oldest or not oldest:
+                    raise self._expired(oldest)
+        with _naming("until"):
+            last = await self._revision(until, current)
+            if last < oldest or not oldest:
+                raise self._expired(oldest)
+            if last < after:
+                raise BadRequest(f"{until} is before since, {since}")
+        return Span(after, last)
+
+    async def _revision(self, moment: str, current: int, *, is_included: bool = False) -> int:
+        """Returns the revision of a moment, whether or not it can be read. current: the newest revision.
+
+        is_included: for a time, the revision before the changes at that time, not that after them.
+        """
         if not moment:
             revision = current
         elif moment.isascii() and moment.isdigit() and len(moment) <= _REVISION_DIGITS_MAX:
@@ -95,15 +140,10 @@ class PastReads:
                 raise BadRequest(f"{moment} is in the future")
             # `10:00:00Z` includes all of that second, as times in objects have no fractions.
             # In two steps, as a float a little below a whole millisecond would be the millisecond before.
-            at_ms = round(at * 1_000_000) // 1000 + (0 if "." in moment else 999)
-            revision = await self._read(lambda: self._history.revision_at(at_ms))
-        self._require_kept(revision)
+            at_ms = round(at * 1_000_000) // 1000
+            at_ms += -1 if is_included else 0 if "." in moment else 999
+            revision = await self.read(lambda: self._history.revision_at(at_ms))
         return revision
-
-    def _require_kept(self, revision: int) -> None:
-        oldest = self._history.readable_since()
-        if revision < oldest or not oldest:
-            raise self._expired(oldest)
 
     def _expired(self, oldest: int) -> Expired:
         return Expired(
@@ -111,7 +151,7 @@ class PastReads:
             f"revision {oldest}"
         )
 
-    async def _complete(self) -> int:
+    async def complete(self) -> int:
         """Wait until the history has every change that was answered; returns the revision."""
         try:
             revision = await self._cache.revision_at()
@@ -122,7 +162,7 @@ class PastReads:
             raise _not_now(error) from None
         return revision
 
-    async def _read(self, work: Callable[[], _T]) -> _T:
+    async def read(self, work: Callable[[], _T]) -> _T:
         """Returns the result of `work`, which reads the history. Raises Expired, ServiceUnavailable."""
         try:
             return await self._recorder.read(work)
@@ -181,7 +221,7 @@ class PastReads:
 
     async def _state(self, keys: KeyRange, revision: int, namespace: str) -> _State:
         """Returns the objects in a range at a revision, in the order of their keys."""
-        until = await self._complete()
+        until = await self.complete()
         live = {
             each.key: each
             for each in (await self._cache.list(keys, ReadAt.exactly(until))).versions
@@ -202,7 +242,7 @@ class PastReads:
                     found.append(self._decode(Stored(key, past.value, past.revision, past.revision)))
             return _State(found, frozenset(key for key, past in changed.items() if past.was_created_since))
 
-        state = await self._read(read)
+        state = await self.read(read)
         if namespace and self._begin_of_namespace(namespace) > revision:
             return _State(state.objects, frozenset(each.key for each in state.objects))
         return state
@@ -233,25 +273,47 @@ class PastReads:
         Raises NotFound if there are none, ServiceUnavailable.
         """
         key = self._registry.key(resource, namespace, name)
-        until = await self._complete()
-        version = await self._cache.get(key, ReadAt.exactly(until))
-        begin = self._begin_of_namespace(namespace) if namespace else 0.0
-
-        def read() -> tuple[float, Sequence[RecordedVersion]]:
-            versions = self._history.versions(
-                key, self._value(version), until=until, before=page.before, limit=page.limit
-            )
-            created = self._history.last_creation(key)
-            if version is None:
-                # It may have been created again in a gap, and deleted.
-                created = max(created, self._history.readable_since() + 1)
-            return max(begin, created), versions
-
-        begin, found = await self._read(read)
-        if version is not None:
-            begin = max(begin, version.create_revision)
+        known = await self.key(key, namespace, await self.complete())
+        begin, found = await self.read(lambda: (self.begin(known), self.versions_of(known, page)))
         if any(each.revision < begin for each in found) and not await may_see_earlier():
             found = [each for each in found if each.revision >= begin]
         if not found and not page.before:
             raise NotFound(resource.group_resource, name)
         return found
+
+    async def key(self, key: str, namespace: str, until: int) -> HistoryKey:
+        """Returns what is known of a key before its history is read. until: what `complete` has returned.
+
+        Raises as `Registry.get`, but not NotFound.
+        """
+        version = await self._cache.get(key, ReadAt.exactly(until))
+        begin = self._begin_of_namespace(namespace) if namespace else 0.0
+        if version is not None:
+            begin = max(begin, version.create_revision)
+        return HistoryKey(key, version, begin, until)
+
+    def begin(self, found: HistoryKey) -> float:
+        """Returns since which revision a key has been of one object, in one namespace. To be run by `read`.
+
+        Earlier versions are only for users who may see those of all namespaces.
+        """
+        created = self._history.last_creation(found.key)
+        if found.version is None:
+            # It may have been created again in a gap, and deleted.
+            created = max(created, self._history.readable_since() + 1)
+        return max(found.begin, created)
+
+    def versions_of(self, found: HistoryKey, page: VersionPage) -> Sequence[RecordedVersion]:
+        """Returns versions of a key, the newest first. To be run by `read`."""
+        return self._history.versions(
+            found.key, self._value(found.version), until=found.until, before=page.before, limit=page.limit
+        )
+
+
+@contextmanager
+def _naming(parameter: str) -> Iterator[None]:
+    """Names a parameter in the errors about its value."""
+    try:
+        yield
+    except (BadRequest, Expired) as error:
+        raise type(error)(f"{parameter}: {error.message}") from None

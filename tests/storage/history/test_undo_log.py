@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.storage.history.changes import Author, Change, Span
+from apiserver.storage.history.changes import Author, Change, KeyChange, Span
+from apiserver.storage.history.segment import position_after
 from apiserver.storage.history.undo_log import HistoryGap, Limits, UndoLog, Value
 from apiserver.storage.interface import KeyRange
 
@@ -117,6 +118,50 @@ def test_many_versions_of_one_key_are_paged(log: UndoLog) -> None:
     assert [each.value for each in found] == [text(number) for number in reversed(range(200))]
     assert [each.author for each in found[:3]] == [Author("user-1"), Author("user-0"), Author("user-2")]
     assert (found[0].at_ms, found[0].audit_id) == (201_000, "audit-201")
+
+
+def scanned(log: UndoLog, after: int, until: int, found_max: int, rows_max: int) -> list[KeyChange]:
+    """Returns all changes in a span, read in parts."""
+    found: list[KeyChange] = []
+    position, is_complete = position_after(until), False
+    while not is_complete:
+        part = log.changes(
+            after, position, lambda each: each.author.user != "user-1", found_max=found_max, rows_max=rows_max
+        )
+        assert len(part.found) <= found_max
+        assert part.rows <= rows_max
+        found += part.found
+        position, is_complete = part.position, part.is_complete
+    return found
+
+
+@pytest.mark.parametrize(("found_max", "rows_max"), [(1, 1), (3, 7), (1_000, 1_000)])
+def test_changes_of_all_keys_are_read_in_parts(tmp_path: Path, found_max: int, rows_max: int) -> None:
+    """Over several files, the newest first, without those that are not wanted."""
+    limits = Limits(bytes_max=32 * 64 * 1024, age_s_max=1e9)
+    log, model, source = UndoLog(tmp_path / "history", limits), Model(), random.Random(1)
+    model.record(log)
+    for number in range(100):
+        value = None if number % 7 == 6 else source.randbytes(2_000)
+        model.write(f"/a/{number % 5}", value, author=f"user-{number % 3}")
+        if number % 10 == 9:
+            model.record(log)
+    assert len(list((tmp_path / "history").glob("*.history"))) > 2
+    made = sorted((revision, key) for key, versions in model.versions.items() for revision, _ in versions)
+    for after, until in ((1, model.revision), (30, 60), (30, 30)):
+        found = [(each.revision, each.key) for each in scanned(log, after, until, found_max, rows_max)]
+        expected = [each for each in made if after < each[0] <= until and (each[0] - 2) % 3 != 1]
+        assert found == expected[::-1]
+    with pytest.raises(HistoryGap):
+        log.changes(0, position_after(9), lambda _: True, found_max=1, rows_max=1)
+    log.close()
+
+
+def test_all_changes_of_a_transaction_can_be_read_in_parts(log: UndoLog) -> None:
+    changes = [Change(f"/a/{number}", 2, 0, None, b"1", 1_000, Author("ann")) for number in range(20)]
+    log.append(changes, Span(1, 2), at_ms=1_000)
+    found = scanned(log, 1, 2, 3, 100)
+    assert [each.key for each in found] == [f"/a/{number}" for number in range(20)][::-1]
 
 
 def test_the_history_goes_on_after_it_was_closed(tmp_path: Path) -> None:
@@ -264,7 +309,12 @@ def test_a_damaged_segment_becomes_a_gap(tmp_path: Path, how: str) -> None:
     assert len(files) >= 4
     damage(files[1], how)
     log = UndoLog(tmp_path / "history", limits)
-    # Versions are read first: nobody gets an altered one.
+    # The first read that meets the damage finds the gap.
+    whole = log.changes(1, position_after(model.revision), lambda _: True, found_max=1_000, rows_max=1_000)
+    (gap,) = whole.gaps
+    revisions = [each.revision for each in whole.found]
+    assert revisions == [n for n in range(model.revision, 1, -1) if not gap.after < n <= gap.until]
+    # Nobody gets an altered version.
     for key in model.live:
         for each in log.versions(key, model.live[key], until=model.revision, limit=1_000):
             if each.value is not None:
