@@ -21,6 +21,7 @@ from benchmarks.encodings import encodings, openapi
 from benchmarks.extensions import extensions
 from benchmarks.features import features
 from benchmarks.forks import forks, servers
+from benchmarks.history import history
 from benchmarks.scale import scale
 from benchmarks.workloads import Settings
 
@@ -34,6 +35,7 @@ WORKLOADS = {
     "features": features,
     "forks": forks,
     "forms": encodings,
+    "history": history,
     "openapi": openapi,
     "scale": scale,
     "servers": servers,

@@ -22,6 +22,7 @@ from benchmarks.workloads import (
     CONFIGMAPS,
     CONNECTIONS,
     PODS,
+    RequestsFor,
     Settings,
     create,
     etcd,
@@ -64,7 +65,7 @@ async def _webhooks(settings: Settings) -> AsyncIterator[Result]:
     for kind in ("validating", "mutating"):
         with server(settings) as (_, plain), server(settings) as (_, asking), _webhook(settings) as there:
             await _register_webhooks(asking, kind, [there.hook("configmaps")])
-            costs = await costs_of(settings, CONFIGMAPS, config_map, asking, plain)
+            costs = await costs_of_creates(settings, CONFIGMAPS, config_map, asking, plain)
             yield Result(
                 f"call of a {kind} webhook, create of 1 KB",
                 "us",
@@ -150,8 +151,8 @@ async def _policies(settings: Settings) -> AsyncIterator[Result]:
         with server(settings) as (_, plain), server(settings) as (_, checking):
             for number, expression in enumerate(_EXPRESSIONS[resource]):
                 await _bind(checking, f"p-{number}", _rule(resource), expression)
-            costs = await costs_of(settings, target, body, checking, plain)
-            yield _percent(f"{POLICIES} policies, create of {what}", costs, POLICIES_PERCENT_MAX)
+            costs = await costs_of_creates(settings, target, body, checking, plain)
+            yield percent(f"{POLICIES} policies, create of {what}", costs, POLICIES_PERCENT_MAX)
 
 
 def _rule(resource: str) -> dict[str, Any]:
@@ -176,8 +177,8 @@ async def _other_types(settings: Settings) -> AsyncIterator[Result]:
             await _register_webhooks(others, kind, hooks)
         for number in range(OTHER_POLICIES):
             await _bind(others, f"p-{number}", _rule("configmaps"), "object.metadata.name != ''")
-        costs = await costs_of(settings, SECRETS, _secret, others, plain)
-        yield _percent(
+        costs = await costs_of_creates(settings, SECRETS, _secret, others, plain)
+        yield percent(
             f"{OTHER_POLICIES} policies and {2 * OTHER_POLICIES} webhooks about other types",
             costs,
             SAME_PERCENT_MAX,
@@ -242,29 +243,34 @@ class Costs(NamedTuple):
         return self.ours_us - self.without_us
 
 
-async def costs_of(
+async def costs_of_creates(
     settings: Settings, target: str, body: Callable[[str], bytes], ours: Measured, without: Measured
 ) -> Costs:
-    """The costs of creates on two servers, in rounds that alternate between them."""
+    """The costs of creates on two servers."""
     path = target.format(NAMESPACE)
     for measured in (ours, without):
         await make_namespace(measured.url, NAMESPACE)
         # What is compiled when it is first needed.
         await create(measured.url, path, lambda n: body(f"c-first-{n}"), CONNECTIONS)
-    requests = {measured: posts(path, body) for measured in (ours, without)}
+    return await costs_of(settings, posts(path, body), ours, without)
+
+
+async def costs_of(settings: Settings, requests: RequestsFor, ours: Measured, without: Measured) -> Costs:
+    """The costs of requests to two servers, in rounds that alternate between them."""
     found: dict[Measured, list[float]] = {ours: [], without: []}
     async with AsyncExitStack() as stack:
         opened = {
             measured: await stack.enter_async_context(load.Connections.to(measured.url, CONNECTIONS))
-            for measured in requests
+            for measured in found
         }
         for _ in range(ROUNDS):
-            for measured, of in requests.items():
-                _, cost_us = await rate_on(opened[measured], measured, of(ROUND_SHARE * settings.seconds))
-                found[measured].append(cost_us)
+            for measured, costs in found.items():
+                next_request = requests(ROUND_SHARE * settings.seconds)
+                costs.append((await rate_on(opened[measured], measured, next_request))[1])
     return Costs(min(found[ours]), min(found[without]))
 
 
-def _percent(work: str, costs: Costs, most: float) -> Result:
+def percent(work: str, costs: Costs, most: float) -> Result:
+    """Returns what is added to a request, in per cent of the cost without it."""
     added = 100 * costs.added_us / costs.without_us
     return Result(work, "% added", added, target=most, is_bound=True, cpu_us=costs.ours_us)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Final
 
-from benchmarks.admission import NAMESPACE, costs_of
+from benchmarks.admission import NAMESPACE, costs_of_creates
 from benchmarks.bodies import config_map
 from benchmarks.report import Result
 from benchmarks.workloads import CONFIGMAPS, Settings, make_namespace, server
@@ -28,7 +28,7 @@ REQUESTS: Final = 2_000
 async def extensions(settings: Settings) -> AsyncIterator[Result]:
     flag = f"--extension={MODULE}:inline"
     with server(settings) as (_, plain), server(settings, flag) as (_, ours):
-        found = await costs_of(settings, CONFIGMAPS, config_map, ours, plain)
+        found = await costs_of_creates(settings, CONFIGMAPS, config_map, ours, plain)
         yield Result(
             "an inline function, create of 1 KB",
             "us",
