@@ -2,14 +2,18 @@
 
     deltas     encodes a value as the difference from the newer one
     changes    a change, its author, and spans of revisions
-    segment    one file of the history
+    rows       encodes a change as a row of a table
+    segment    one file of the history, and `segment_reader` its reads
+    damage     tells damaged segments from those that cannot be used at present
     undo_log   all segments: appends changes, drops the oldest, and reads states of the past
 
 - *Undo, not copies.* Each change keeps the value before it, as the difference from the value after it. To
   read a state of the past, begin with the newest values and undo the changes since. What does not change
   costs nothing, and the oldest changes are dropped without a trace in the others.
 - *Complete, or a gap.* A segment says of which revisions it has all changes. What is between these spans is
-  a gap, and states before the last gap cannot be read. A segment that is damaged becomes a gap.
+  a gap, and states before the last gap cannot be read. A segment that is damaged becomes a gap. A single
+  value that cannot be decoded is lost, and the others can be read.
+- *Reads delay no write.* They use their own connections, in another thread.
 - *Nothing depends on it.* The history may be deleted; it begins again with the next change.
 
 It knows nothing of the API: keys, bytes, revisions and authors are all that it sees, and what must not be

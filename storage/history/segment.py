@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from apiserver.storage.history import deltas
-from apiserver.storage.history.changes import Author, Change, Cipher, KeyChange, RecordedChange, Span
-from apiserver.storage.interface import KeyRange
+from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
+from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
+from apiserver.storage.history.rows import (
+    COLUMNS,
+    FROM,
+    ID_MAX,
+    NEWEST_FIRST,
+    audit_bytes,
+    checksum,
+    numbered,
+    recorded,
+)
+from apiserver.storage.history.segment_reader import CACHE_KIB, DELTAS_MAX, SegmentReader
 
 FORMAT: Final = 2
-# So that reading a value takes no longer than this many decodings.
-DELTAS_MAX: Final = 31
-_CACHE_KIB: Final = 1_024
-# A transaction has at most `TRANSACTION_WRITES_MAX` writes; other clients of etcd may raise that limit.
-_WRITE_BITS: Final = 16
 _IN_MEMORY: Final = ":memory:"
 # IDs of keys and authors that are kept in memory, of each.
 _IDS_MAX: Final = 4_096
-_UUID_BYTES: Final = 16
 
 _TABLES: Final = """
 CREATE TABLE keys (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
@@ -58,36 +62,32 @@ _FIND_KEYS: Final = "SELECT key, id FROM keys WHERE key IN "
 _INSERT_KEYS: Final = "INSERT INTO keys (key) VALUES "
 _INSERT: Final = "INSERT INTO changes VALUES "
 _ROW: Final = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_COLUMNS: Final = "c.id, c.since, c.value, c.deltas, c.is_deletion, c.at_ms, a.author, c.audit_id, c.checksum"
-_FROM: Final = "FROM changes c JOIN keys k ON k.id = c.key JOIN authors a ON a.id = c.author"
-_NEWEST_FIRST: Final = f"SELECT k.key, {_COLUMNS} {_FROM} WHERE c.id BETWEEN ? AND ? ORDER BY c.id DESC"
-_ID_MAX: Final = (1 << 63) - 1
-
-
 _T = TypeVar("_T")
 
 
-class SegmentDamaged(Exception):
-    """A segment cannot be read: it was cut or altered."""
-
-
 class Segment:
-    """The changes of one file. path: None for one in memory."""
+    """The changes of one file. All but its `reader` is for one thread.
+
+    path: None for one in memory.
+    """
 
     def __init__(self, path: Path | None, cipher: Cipher) -> None:
         """Opens the file, or makes it. Raises SegmentDamaged, OSError."""
         self.path, self._cipher = path, cipher
-        with self._errors():
+        with sqlite_errors():
             self._connection = sqlite3.connect(
                 _IN_MEMORY if path is None else path, isolation_level=None, check_same_thread=False
             )
         try:
-            with self._errors():
+            with sqlite_errors():
                 self._prepare()
                 self.spans = self._spans()
         except BaseException:
             self._connection.close()
             raise
+        self.reader = SegmentReader(path, self._connection)
+        # Held by each write: in memory, reads use the same connection.
+        self._alone = self.reader.lock if path is None else nullcontext()
         # What is looked up for each row; a statement would release the interpreter's lock, and wait for it.
         self._key_ids: dict[str, int] = {}
         self._authors: dict[Author, tuple[str, int]] = {}
@@ -97,7 +97,7 @@ class Segment:
         execute = self._connection.execute
         # What a crash of the machine loses is read from the store again.
         execute("PRAGMA synchronous = NORMAL")
-        execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         execute("PRAGMA journal_mode = WAL")
         (version,) = execute("PRAGMA user_version").fetchone()
         if version == 0:
@@ -105,21 +105,10 @@ class Segment:
         elif version != FORMAT:
             raise SegmentDamaged(f"its format is {version}, not {FORMAT}")
         try:
-            execute(f"SELECT {_COLUMNS} {_FROM} LIMIT 0")
+            execute(f"SELECT {COLUMNS} {FROM} LIMIT 0")
             execute("SELECT after, until, at_ms FROM spans LIMIT 0")
         except sqlite3.OperationalError as error:
             raise SegmentDamaged(str(error)) from None
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raises SegmentDamaged for SQLite's errors about the content of the file, and OSError for others."""
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                raise SegmentDamaged(str(error)) from None
-            raise OSError(str(error)) from None
 
     def _spans(self) -> list[Span]:
         return [
@@ -129,7 +118,7 @@ class Segment:
     @property
     def size_bytes(self) -> int:
         """The size of the file, without its log."""
-        with self._errors():
+        with sqlite_errors():
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             (page_bytes,) = self._connection.execute("PRAGMA page_size").fetchone()
         return int(pages) * int(page_bytes)
@@ -137,10 +126,12 @@ class Segment:
     def finish(self) -> None:
         """Note that nothing more is written: release memory, and the space of SQLite's log."""
         self.forget_ids()
-        with self._errors():
+        with sqlite_errors():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
+        # The last connection that is closed empties SQLite's log, which one that only reads cannot do.
+        self.reader.close()
         self._connection.close()
 
     # ---- writing
@@ -152,10 +143,10 @@ class Segment:
 
         Raises OSError if the disk is full, for example; then nothing is added.
         """
-        with self._errors():
+        with sqlite_errors(), self._alone:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                for part in _parts(list(_numbered(changes))):
+                for part in _parts(list(numbered(changes))):
                     self._insert(part)
                 self._extend(span, at_ms)
                 spans = self._spans()
@@ -192,12 +183,12 @@ class Segment:
         encoded, count = (None, 0) if change.previous is None else self._encoded(change, key)
         self._deltas[key] = count
         text, author = self._authors.get(change.author) or self._new_author(change.author)
-        is_deletion, audit_id = int(change.newer is None), _audit_bytes(change.audit_id)
+        is_deletion, audit_id = int(change.newer is None), audit_bytes(change.audit_id)
         facts = (row_id, change.since, encoded, count, is_deletion, change.at_ms, text, audit_id)
-        checksum = _checksum(change.key, facts)
+        digest = checksum(change.key, facts)
         return (
             *(row_id, key, change.since, encoded, count, is_deletion, change.at_ms),
-            *(author, audit_id, checksum),
+            *(author, audit_id, digest),
         )
 
     def _encoded(self, change: Change, key: int) -> tuple[bytes, int]:
@@ -246,25 +237,7 @@ class Segment:
         found = self._authors[author] = text, int(row[0])
         return found
 
-    # ---- reading
-
-    def changes_of(self, key: str, span: Span, limit: int) -> list[RecordedChange]:
-        """Returns the last `limit` changes of a key in a span, the newest first. Raises SegmentDamaged."""
-        return self._changes(key, span, limit, "DESC")
-
-    def changes_to_whole(self, key: str, span: Span) -> list[RecordedChange]:
-        """Returns the first changes of a key in a span, the oldest first: enough to decode the first one's
-        value, unless newer segments are needed, too. Raises SegmentDamaged.
-        """
-        return self._changes(key, span, DELTAS_MAX + 1, "ASC")
-
-    def _changes(self, key: str, span: Span, limit: int, order: str) -> list[RecordedChange]:
-        rows = self._rows(
-            f"SELECT {_COLUMNS} {_FROM} WHERE k.key = ? AND c.id BETWEEN ? AND ?"
-            f" ORDER BY c.id {order} LIMIT ?",
-            (key, *_ids(span), limit),
-        )
-        return [_recorded(key, row) for row in rows]
+    # ---- what the thread that writes looks up
 
     @property
     def newest_ms(self) -> int:
@@ -272,74 +245,14 @@ class Segment:
         rows = self._rows("SELECT at_ms FROM changes ORDER BY id DESC LIMIT 1", ())
         return int(rows[0][0]) if rows else 0
 
-    def first_changes(self, keys: KeyRange, span: Span) -> dict[str, tuple[int, bool]]:
-        """Returns the revision of the first change in a span of each key in a range that has any.
-
-        With it, whether the key was created in the span.
-        """
-        rows = self._rows(
-            "SELECT k.key, min(c.id), min(c.since) = 0 FROM keys k JOIN changes c ON c.key = k.id"
-            " WHERE k.key >= ? AND k.key < ? AND c.id BETWEEN ? AND ? GROUP BY k.id",
-            (keys.start, keys.end, *_ids(span)),
-        )
-        return {key: (row_id >> _WRITE_BITS, bool(is_created)) for key, row_id, is_created in rows}
-
-    def last_creation(self, key: str) -> int:
-        """Returns the revision at which a key was last created; 0 if that is not recorded here."""
-        rows = self._rows(
-            "SELECT max(c.id) FROM keys k JOIN changes c ON c.key = k.id WHERE k.key = ? AND c.since = 0",
-            (key,),
-        )
-        return int(rows[0][0] or 0) >> _WRITE_BITS
-
     def last_change(self) -> tuple[str, RecordedChange] | None:
         """Returns the newest change, with its key. Raises SegmentDamaged."""
-        rows = self._rows(f"{_NEWEST_FIRST} LIMIT 1", (0, _ID_MAX))
-        return (rows[0][0], _recorded(rows[0][0], rows[0][1:])) if rows else None
-
-    def changes(self, first: int, before: int) -> Iterator[KeyChange]:
-        """Yields all changes with positions from `first` on and below `before`, the newest first.
-
-        Raises SegmentDamaged. The values are read one at a time, and not kept.
-        """
-        with self._errors():
-            for key, *row in self._connection.execute(_NEWEST_FIRST, (first, before - 1)):
-                change = _recorded(key, row)
-                yield KeyChange(row[0], key, change.revision, change.author)
-
-    def revision_at(self, at_ms: int) -> int:
-        """Returns the newest revision up to a time, as far as it is recorded; 0 if that is unknown.
-
-        Times never decrease.
-        """
-        rows = self._rows("SELECT max(after) FROM spans WHERE at_ms <= ?", (at_ms,))
-        found = int(rows[0][0] or 0)
-        low, high = found + 1, self.spans[-1].until if self.spans else 0
-        while low <= high:
-            middle = (low + high) // 2
-            rows = self._rows(
-                "SELECT id, at_ms FROM changes WHERE id >= ? ORDER BY id LIMIT 1", (middle << _WRITE_BITS,)
-            )
-            row_id, time_ms = rows[0] if rows else (0, at_ms + 1)
-            revision = row_id >> _WRITE_BITS
-            if time_ms <= at_ms:
-                found, low = revision, revision + 1
-            else:
-                high = middle - 1
-        return found
+        rows = self._rows(f"{NEWEST_FIRST} LIMIT 1", (0, ID_MAX))
+        return (rows[0][0], recorded(rows[0][0], rows[0][1:])) if rows else None
 
     def _rows(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        with self._errors():
+        with sqlite_errors():
             return self._connection.execute(query, values).fetchall()
-
-
-def _numbered(changes: Iterable[Change]) -> Iterator[tuple[int, Change]]:
-    """Yields changes with the IDs of their rows. All those of a transaction follow one another."""
-    revision = number = 0
-    for change in changes:
-        number = number + 1 if change.revision == revision else 0
-        revision = change.revision
-        yield revision << _WRITE_BITS | number, change
 
 
 def _parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
@@ -350,60 +263,3 @@ def _parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
             size //= 2
         yield items[at : at + size]
         at += size
-
-
-def position_after(revision: int) -> int:
-    """Returns the first position after all changes at a revision. Positions are the IDs of rows."""
-    return (revision + 1) << _WRITE_BITS
-
-
-def revision_at_position(position: int) -> int:
-    return position >> _WRITE_BITS
-
-
-def _ids(span: Span) -> tuple[int, int]:
-    """Returns the first and the last ID that a row of a span may have."""
-    return position_after(span.after), position_after(span.until) - 1
-
-
-def _recorded(key: str, row: Sequence[Any]) -> RecordedChange:
-    """Returns the change in a row of `_COLUMNS`. Raises SegmentDamaged if the row was altered."""
-    *facts, checksum = row
-    row_id, since, encoded, count, is_deletion, at_ms, author, audit_id = facts
-    revision = row_id >> _WRITE_BITS
-    if _checksum(key, facts) != checksum:
-        raise SegmentDamaged(f"the change of {key} at revision {revision} was altered")
-    return RecordedChange(
-        *(revision, since, encoded, not count, bool(is_deletion), at_ms, Author(*json.loads(author))),
-        _audit_text(audit_id),
-    )
-
-
-def _checksum(key: str, facts: Sequence[Any]) -> int:
-    """Returns the checksum of a row. facts: the columns of `_COLUMNS` before it."""
-    row_id, since, encoded, count, is_deletion, at_ms, author, audit_id = facts
-    # With their lengths, so that bytes do not move from one column to the next.
-    size = -1 if encoded is None else len(encoded)
-    head = f"{row_id} {since} {size} {count} {is_deletion} {at_ms} {len(audit_id)} {len(key)} {key}{author}"
-    return zlib.crc32(encoded or b"", zlib.crc32(audit_id, zlib.crc32(head.encode())))
-
-
-def _audit_bytes(audit_id: str) -> bytes:
-    """Returns an audit ID in the fewest bytes: most are UUIDs."""
-    if not audit_id:
-        return b""
-    try:
-        short = bytes.fromhex(audit_id.replace("-", ""))
-    except ValueError:
-        short = b""
-    if len(short) == _UUID_BYTES and _uuid_text(short.hex()) == audit_id:
-        return b"u" + short
-    return b"t" + audit_id.encode()
-
-
-def _audit_text(audit_id: bytes) -> str:
-    return _uuid_text(audit_id[1:].hex()) if audit_id[:1] == b"u" else audit_id[1:].decode()
-
-
-def _uuid_text(digits: str) -> str:
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

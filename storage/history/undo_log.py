@@ -3,8 +3,8 @@
 To read a state of the past, begin with the newest values, and undo the changes since. So what does not change
 costs nothing, and the oldest changes can be dropped without a trace in the others.
 
-All methods but `UndoLog.readable_since` and `UndoLog.listed_since` are for one thread at a time, as they read
-and write files.
+One thread writes, and another may read meanwhile. A read that finds a segment damaged takes it out of the
+history, and waits for the thread that writes only then.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from threading import RLock
 from typing import Final, NamedTuple
 
 from apiserver.storage.history import deltas
 from apiserver.storage.history.changes import PLAIN, Author, Change, Cipher, KeyChange, RecordedChange, Span
-from apiserver.storage.history.segment import Segment, SegmentDamaged, position_after
+from apiserver.storage.history.damage import SegmentDamaged
+from apiserver.storage.history.rows import position_after
+from apiserver.storage.history.segment import Segment
 from apiserver.storage.interface import KeyRange
 from apiserver.storage.private_directories import lock, make_directory
 
@@ -49,7 +52,7 @@ class Value(NamedTuple):
 
 
 class PastValue(NamedTuple):
-    """The value of a key at a past revision; None if it had none.
+    """The value of a key at a past revision; None if it had none, `LOST` if that is not known any more.
 
     was_created_since: whether the key has been created since, again if it had a value.
     """
@@ -61,7 +64,8 @@ class PastValue(NamedTuple):
 class RecordedVersion(NamedTuple):
     """A version of a key: what a change has made of it.
 
-    value: None if the change was a deletion, or if it is lost: see `is_lost`.
+    value: None if the change was a deletion, or if it is lost: see `is_lost`. Lost is also what could not be
+        read when it was recorded.
     author: None if the change was made before the history begins; then the time is unknown, too.
     """
 
@@ -89,7 +93,7 @@ class Scan(NamedTuple):
     gaps: Sequence[Span]
 
 
-# Stands for a value that cannot be decoded any more.
+# Stands for a value that cannot be decoded any more, or has not been recorded.
 LOST: Final = Value(b"", -1)
 
 
@@ -113,6 +117,8 @@ class UndoLog:
         self._segments: list[Segment] = []  # the oldest first; the last one is written
         self._next_number = 1
         self.dropped_total = 0
+        # Of what writes, and of what changes which segments there are.
+        self._writing = RLock()
         self._lock = -1
         if directory is not None:
             make_directory(directory)
@@ -144,33 +150,31 @@ class UndoLog:
         return self._spans
 
     def readable_since(self) -> int:
-        """Returns the oldest revision whose state can be read; there is no gap since. May be called by any
-        thread.
-        """
+        """Returns the oldest revision whose state can be read; there is no gap since."""
         return self._spans[-1].after if self._spans else 0
 
     def listed_since(self) -> int:
-        """Returns the oldest revision since which changes are recorded, maybe with gaps. May be called by any
-        thread.
-        """
+        """Returns the oldest revision since which changes are recorded, maybe with gaps."""
         return self._spans[0].after if self._spans else 0
 
     @property
     def newest_ms(self) -> int:
         """The time of the last change, in milliseconds since 1970; 0 if there is none."""
-        for segment in reversed(self._segments.copy()):
-            with self._damage_of(segment):
-                if found := segment.newest_ms:
-                    return found
+        with self._writing:
+            for segment in reversed(self._segments.copy()):
+                with self._damage_of(segment):
+                    if found := segment.newest_ms:
+                        return found
         return 0
 
     @property
     def size_bytes(self) -> int:
         """The size of all segments, without the log of the one that is written."""
         size = 0
-        for segment in self._segments.copy():
-            with self._damage_of(segment):
-                size += segment.size_bytes
+        with self._writing:
+            for segment in self._segments.copy():
+                with self._damage_of(segment):
+                    size += segment.size_bytes
         return size
 
     def _read_spans(self) -> Sequence[Span]:
@@ -190,13 +194,14 @@ class UndoLog:
 
         at_ms: now, in milliseconds since 1970. Raises OSError; then nothing is added.
         """
-        segment = self._writable()
-        try:
-            segment.append(changes, span, at_ms)
-        except SegmentDamaged as error:
-            self._set_aside(segment, error)
-            raise OSError(str(error)) from None
-        self._spans = self._read_spans()
+        with self._writing:
+            segment = self._writable()
+            try:
+                segment.append(changes, span, at_ms)
+            except SegmentDamaged as error:
+                self._set_aside(segment, error)
+                raise OSError(str(error)) from None
+            self._spans = self._read_spans()
 
     def _writable(self) -> Segment:
         """Returns the segment for the next changes, a new one if the last one is full. Raises OSError."""
@@ -225,29 +230,31 @@ class UndoLog:
 
     def drop_old(self, now_ms: int) -> None:
         """Drop the oldest segments beyond the limits, but never the one that is written."""
-        while len(self._segments) > 1:
-            oldest = self._segments[0]
-            is_old = False
-            with self._damage_of(oldest):
-                is_old = oldest.newest_ms < now_ms - self._limits.age_s_max * 1000
-            if oldest in self._segments:
-                if not is_old and self.size_bytes <= self._limits.bytes_max:
-                    break
-                self._remove(oldest)
-                self.dropped_total += 1
-        self._spans = self._read_spans()
+        with self._writing:
+            while len(self._segments) > 1:
+                oldest = self._segments[0]
+                is_old = False
+                with self._damage_of(oldest):
+                    is_old = oldest.newest_ms < now_ms - self._limits.age_s_max * 1000
+                if oldest in self._segments:
+                    if not is_old and self.size_bytes <= self._limits.bytes_max:
+                        break
+                    self._remove(oldest)
+                    self.dropped_total += 1
 
     def clear(self) -> None:
         """Remove all that is recorded."""
-        for segment in self._segments.copy():
-            self._remove(segment)
-        self._spans = []
+        with self._writing:
+            for segment in self._segments.copy():
+                self._remove(segment)
+            self._spans = []
 
     def _set_aside(self, segment: Segment, error: SegmentDamaged) -> None:
         """Take a damaged segment out of the history, in which it becomes a gap."""
-        if segment in self._segments:
-            self._leave_out(segment)
-            _put_aside(segment.path, error)
+        with self._writing:
+            if segment in self._segments:
+                self._leave_out(segment)
+                _put_aside(segment.path, error)
 
     def _leave_out(self, segment: Segment) -> None:
         """Read nothing of a segment any more, whatever becomes of its file."""
@@ -262,13 +269,14 @@ class UndoLog:
             _remove_log(path)
 
     def close(self) -> None:
-        for each in self._segments:
-            each.close()
-        self._segments.clear()
-        self._spans = []
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        with self._writing:
+            for each in self._segments:
+                each.close()
+            self._segments.clear()
+            self._spans = []
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
 
     # ---- reading
 
@@ -277,7 +285,8 @@ class UndoLog:
         found = 0
         for segment in reversed(self._segments.copy()):
             with self._damage_of(segment):
-                found = segment.revision_at(at_ms)
+                if spans := segment.spans:
+                    found = segment.reader.revision_at(at_ms, spans[-1].until)
             if found:
                 break
         return found
@@ -287,41 +296,60 @@ class UndoLog:
     ) -> dict[str, PastValue]:
         """Returns the values at a revision of the keys in a range that have changed since.
 
-        newest: returns the value of a key at revision `until`. Raises HistoryGap if they are not all known.
+        newest: returns the value of a key at revision `until`. Raises HistoryGap if a change since is not
+        recorded.
         """
-        if not revision <= until <= self.recorded:
-            raise HistoryGap(self.readable_since())
+        self._require(revision, until)
         firsts: dict[str, int] = {}
         created: set[str] = set()
         for segment in self._segments.copy():
             with self._damage_of(segment):
-                for key, (first, is_created) in segment.first_changes(keys, Span(revision, until)).items():
+                changes = segment.reader.first_changes(keys, Span(revision, until))
+                for key, (first, is_created) in changes.items():
                     firsts.setdefault(key, first)
                     if is_created:
                         created.add(key)
         found = {
-            key: PastValue(self._before(key, first, until, newest(key)), key in created)
+            key: PastValue(self._value_at(revision, key, first, until, newest(key)), key in created)
             for key, first in firsts.items()
         }
-        # Also if a segment has turned out to be damaged.
-        if revision < self.readable_since() or any(each.value is LOST for each in found.values()):
-            raise HistoryGap(self.readable_since())
+        # Segments may have been dropped meanwhile, or have turned out to be damaged.
+        self._require(revision, until)
         return found
+
+    def _require(self, revision: int, until: int) -> None:
+        """Raises HistoryGap unless all changes between two revisions are recorded."""
+        if not self.readable_since() <= revision <= until <= self.recorded:
+            raise HistoryGap(self.readable_since())
+
+    def _value_at(
+        self, revision: int, key: str, first: int, until: int, newest: Value | None
+    ) -> Value | None:
+        """Returns the value of a key at a revision. first: that of its first change since."""
+        chain = self._chain(key, first, until)
+        if not chain or chain[0].revision != first:
+            return LOST  # The segment has been dropped meanwhile.
+        value = self._undone(key, chain, newest)
+        # A change between them is missing, or the value could not be read when it was recorded.
+        if value is not None and (value.revision > revision or not value.value):
+            return LOST
+        return value
 
     def last_creation(self, key: str) -> int:
         """Returns the revision at which a key was last created; 0 if that is not recorded."""
         found = 0
         for segment in self._segments.copy():
             with self._damage_of(segment):
-                found = max(found, segment.last_creation(key))
+                found = max(found, segment.reader.last_creation(key))
         return found
 
     def last_change(self) -> tuple[str, RecordedChange] | None:
         """Returns the newest change, with its key."""
-        for segment in reversed(self._segments.copy()):
-            with self._damage_of(segment):
-                if (found := segment.last_change()) is not None:
-                    return found
+        with self._writing:
+            for segment in reversed(self._segments.copy()):
+                with self._damage_of(segment):
+                    if (found := segment.last_change()) is not None:
+                        return found
         return None
 
     def versions(
@@ -365,7 +393,7 @@ class UndoLog:
         for segment in reversed(self._segments.copy()):
             wanted: list[KeyChange] = []
             with self._damage_of(segment):
-                for change in segment.changes(position_after(after), position):
+                for change in segment.reader.changes(position_after(after), position):
                     if len(found) + len(wanted) == found_max or rows == rows_max:
                         is_complete = False
                         break
@@ -382,16 +410,23 @@ class UndoLog:
         return Scan(found, rows, position, is_complete, gaps[::-1])
 
     def _before(self, key: str, revision: int, until: int, newest: Value | None) -> Value | None:
-        """Returns the value of a key before its change at a revision; LOST if it cannot be decoded.
+        """Returns the value of a key before a revision; LOST if it cannot be decoded.
 
         newest: the value at revision `until`.
         """
+        return self._undone(key, self._chain(key, revision, until), newest)
+
+    def _chain(self, key: str, revision: int, until: int) -> Sequence[RecordedChange]:
+        """Returns the changes from a revision on that decode the value before it, the oldest first."""
         chain: list[RecordedChange] = []
-        value = newest
         for change in self._changes_to_whole(key, Span(revision - 1, until)):
             chain.append(change)
             if change.encoded is None or change.is_whole:
                 break
+        return chain
+
+    def _undone(self, key: str, chain: Sequence[RecordedChange], value: Value | None) -> Value | None:
+        """Returns the value of a key before changes. value: that after them."""
         for change in reversed(chain):
             value = self._previous(key, change, value)
         return value
@@ -399,13 +434,13 @@ class UndoLog:
     def _changes_to_whole(self, key: str, span: Span) -> Iterator[RecordedChange]:
         for segment in [*self._segments]:
             with self._damage_of(segment):
-                yield from segment.changes_to_whole(key, span)
+                yield from segment.reader.changes_to_whole(key, span)
 
     def _changes(self, key: str, span: Span, limit: int) -> Iterator[RecordedChange]:
         """Yields the last changes of a key in a span, the newest first."""
         for segment in reversed(self._segments.copy()):
             with self._damage_of(segment):
-                found = segment.changes_of(key, span, limit)
+                found = segment.reader.changes_of(key, span, limit)
                 limit -= len(found)
                 yield from found
             if limit <= 0:
@@ -434,7 +469,8 @@ def _put_aside(path: Path | None, error: SegmentDamaged) -> None:
     """Rename a damaged segment, of which only the last one is kept."""
     log.error("the history in %s is damaged; it is now a gap: %s", path or "memory", error)
     if path is not None:
-        path.replace(path.with_name("damaged"))
+        with suppress(FileNotFoundError):
+            path.replace(path.with_name("damaged"))
         _remove_log(path)
 
 
@@ -445,7 +481,7 @@ def _remove_log(path: Path) -> None:
 
 
 def _version(change: RecordedChange, value: Value | None) -> RecordedVersion:
-    is_lost = not change.is_deletion and (value is None or value is LOST)
+    is_lost = not change.is_deletion and (value is None or not value.value)
     known = None if change.is_deletion or is_lost or value is None else value.value
     return RecordedVersion(change.revision, known, is_lost, change.at_ms, change.author, change.audit_id)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import random
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -493,6 +495,38 @@ def test_what_was_compacted_while_the_server_was_down_is_a_gap(tmp_path: Path, e
             after = version_of(here.patch(f"{CONFIG_MAPS}/gap", {"data": {"k": "4"}}).ok())
             assert here.get(f"/at/{last}{CONFIG_MAPS}/gap").ok()["data"] == {"k": "3"}
             assert here.get(f"/at/{after}{CONFIG_MAPS}/gap").ok()["data"] == {"k": "4"}
+
+
+def test_a_lost_value_is_reported_and_the_other_objects_of_a_list_can_be_read(tmp_path: Path) -> None:
+    flags = ["--history", "--controllers=-*"]
+    with ServerProcess(tmp_path / "data", *flags) as server:
+        with Api(server) as api:
+            for name in ("whole", "torn", "untouched"):
+                last = version_of(api.post(CONFIG_MAPS, config_map(name, k="old")).ok())
+            for name in ("whole", "torn"):
+                missing = version_of(api.patch(f"{CONFIG_MAPS}/{name}", {"data": {"k": "new"}}).ok())
+            api.patch(f"{CONFIG_MAPS}/torn", {"data": {"k": "newer"}}).ok()
+            assert api.get(f"/at/{last}{CONFIG_MAPS}/torn").ok()["data"] == {"k": "old"}
+        server.stop()
+        (segment,) = (tmp_path / "data" / "history").glob("*.history")
+        with contextlib.closing(sqlite3.connect(segment)) as connection:
+            connection.execute("DELETE FROM changes WHERE id >> 16 = ?", (int(missing),))
+            connection.commit()
+        server.start()
+        with Api(server) as api:
+            listed = api.get(f"/at/{last}{CONFIG_MAPS}")
+            assert [each["metadata"]["name"] for each in listed.ok()["items"]] == ["untouched", "whole"]
+            assert any("lost what 1 objects were: default/torn" in each for each in listed.warnings)
+            one = api.get(f"/at/{last}{CONFIG_MAPS}/torn")
+            assert (one.status, one.reason) == (410, "Expired")
+            assert "the history has lost what configmaps/torn was at revision" in one.message
+            assert api.get(f"{CONFIG_MAPS}/torn/history?from={last}").status == 410
+            assert api.get(f"/at/{missing}{CONFIG_MAPS}/torn").ok()["data"] == {"k": "new"}
+            versions = api.get(f"{CONFIG_MAPS}/torn/history").ok()["versions"]
+            assert [(each["resourceVersion"] == missing, each.get("recorded")) for each in versions][1:] == [
+                *((True, False), (False, None))
+            ]
+            assert versions[2]["lost"] is True
 
 
 def test_a_history_in_use_or_not_writable_is_an_error_at_the_start(tmp_path: Path) -> None:

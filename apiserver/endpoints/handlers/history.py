@@ -54,6 +54,8 @@ _RIGHTS: Final = "get and list permissions on {0}, and get permission on {0}/his
 # Changed fields of one version that are listed.
 FIELDS_MAX: Final = 100
 DIGITS_MAX: Final = 18
+# Objects that a list lacks because their values are lost.
+LOST_NAMED_MAX: Final = 10
 # Of a listed field; what is deeper is a part of it.
 DEPTH_MAX: Final = 64
 # Fields that each write changes.
@@ -95,13 +97,18 @@ class PastHandlers:
         options = ListOptions.for_list(query, call.resource.known_fields, self._meta_group)
         async with asyncio.timeout(options.timeout_s or None):
             revision = await self._past.revision_of(info.moment)
-            listed, omitted = await self._past.list(
+            listed, omitted, lost = await self._past.list(
                 call.resource, info.namespace, options, revision, partial(self._may_see_earlier, call)
             )
             if omitted:
                 call.warnings.append(
                     f"the list omits {omitted} deleted objects whose names have been used again; to see "
                     f"them, you need {_RIGHTS.format(call.resource.resource)} in all namespaces"
+                )
+            if lost:
+                named = ", ".join(lost[:LOST_NAMED_MAX]) + (", ..." if len(lost) > LOST_NAMED_MAX else "")
+                call.warnings.append(
+                    f"the list may be incomplete: the history has lost what {len(lost)} objects were: {named}"
                 )
             await send_list(call, encoder, listed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,10 +18,12 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.changes import Span
-from apiserver.storage.history.undo_log import HistoryGap, RecordedVersion, UndoLog, Value
+from apiserver.storage.history.undo_log import LOST, HistoryGap, RecordedVersion, UndoLog, Value
 from apiserver.storage.interface import KeyRange, ReadAt, Stored
 from apiserver.storage.keys import after
 from apiserver.storage.watch_cache import KeyVersion
+
+log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _REVISION_DIGITS_MAX: Final = 18
@@ -31,10 +34,15 @@ Right: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 class PastList(NamedTuple):
-    """A list of the past. omitted: how many objects it lacks that the user may not see."""
+    """A list of the past.
+
+    omitted: how many objects it lacks that the user may not see.
+    lost: `NAMESPACE/NAME` of the objects that may be missing, as the history has lost what they were.
+    """
 
     listed: ObjectList
     omitted: int
+    lost: Sequence[str]
 
 
 class VersionPage(NamedTuple):
@@ -61,10 +69,15 @@ def _not_now(error: Exception) -> ServiceUnavailable:
 
 
 class _State(NamedTuple):
-    """The objects in a range of keys. earlier: the keys of those that no longer are the same objects."""
+    """The objects in a range of keys.
+
+    earlier: the keys of those that no longer are the same objects.
+    lost: the keys of those that cannot be read.
+    """
 
     objects: list[StoredObject]
     earlier: frozenset[str]
+    lost: Sequence[str]
 
 
 class PastReads:
@@ -178,13 +191,15 @@ class PastReads:
     ) -> StoredObject:
         """Returns an object as it was. may_see_earlier: see `list`.
 
-        Raises NotFound, Expired, CorruptObject, ServiceUnavailable.
+        Raises NotFound, Expired also if the history has lost what it was, ServiceUnavailable.
         """
         key = self._registry.key(resource, namespace, name)
         state = await self._state(KeyRange(key, after(key)), revision, namespace)
-        if not state.objects or (state.earlier and not await may_see_earlier()):
+        if not (state.objects or state.lost) or (state.earlier and not await may_see_earlier()):
             raise NotFound(resource.group_resource, name)
-        state.objects[0].require_sound()
+        if state.lost:
+            what = f"{resource.resource}/{name}"
+            raise Expired(f"the history has lost what {what} was at revision {revision}; others can be read")
         return (await resource.codec.views(state.objects, self._registry.offload))[0]
 
     async def list(
@@ -197,14 +212,14 @@ class PastReads:
     ) -> PastList:
         """Returns all objects that the selectors select, as they were; a limit has no effect.
 
+        Objects that the history has lost are left out, whether or not the selectors would select them.
+
         may_see_earlier: whether the user may see objects that have been deleted and created again since, or
             that were in an earlier namespace of the same name. Others do not get them.
         Raises as `get` does.
         """
         selection = self._registry.selection(resource, namespace, options)
-        found, earlier = await self._state(selection.keys, revision, namespace)
-        for each in found:
-            each.require_sound()
+        found, earlier, lost = await self._state(selection.keys, revision, namespace)
         predicate = selection.predicate
         if predicate is not None and not selection.is_of_views:
             found = [each for each in found if predicate(each)]
@@ -213,11 +228,13 @@ class PastReads:
         if predicate is not None and selection.is_of_views:
             found = [each for each in found if predicate(each)]
         omitted = sum(each.key in earlier for each in found)
-        if omitted and await may_see_earlier():
+        if not (omitted or not earlier.isdisjoint(lost)) or await may_see_earlier():
             omitted = 0
-        if omitted:
+        else:
             found = [each for each in found if each.key not in earlier]
-        return PastList(ObjectList(found, revision), omitted)
+            lost = [key for key in lost if key not in earlier]
+        prefix = self._registry.prefix_of(resource)
+        return PastList(ObjectList(found, revision), omitted, [key.removeprefix(prefix) for key in lost])
 
     async def _state(self, keys: KeyRange, revision: int, namespace: str) -> _State:
         """Returns the objects in a range at a revision, in the order of their keys."""
@@ -234,17 +251,30 @@ class PastReads:
         def read() -> _State:
             changed = self._history.changed_since(keys, revision, until, newest)
             found: list[StoredObject] = []
+            lost: list[str] = []
             for key in sorted(live.keys() | changed.keys()):
                 if key not in changed and not self._forms.redacts(key):
-                    if (value := live[key].value) is not None:
-                        found.append(value)
-                elif (past := changed[key].value if key in changed else newest(key)) is not None:
-                    found.append(self._decode(Stored(key, past.value, past.revision, past.revision)))
-            return _State(found, frozenset(key for key, past in changed.items() if past.was_created_since))
+                    value = live[key].value
+                elif (past := changed[key].value if key in changed else newest(key)) is None:
+                    continue
+                else:
+                    stored = Stored(key, past.value, past.revision, past.revision)
+                    value = None if past is LOST else self._decode(stored)
+                if value is not None and value.head:
+                    found.append(value)
+                else:
+                    lost.append(key)
+            earlier = frozenset(key for key, past in changed.items() if past.was_created_since)
+            return _State(found, earlier, lost)
 
         state = await self.read(read)
+        if state.lost:
+            log.error(
+                "the history has lost what %d objects were at revision %d; the first of them is %s",
+                *(len(state.lost), revision, state.lost[0]),
+            )
         if namespace and self._begin_of_namespace(namespace) > revision:
-            return _State(state.objects, frozenset(each.key for each in state.objects))
+            return state._replace(earlier=frozenset([*(each.key for each in state.objects), *state.lost]))
         return state
 
     def _value(self, version: KeyVersion[StoredObject] | None) -> Value | None:

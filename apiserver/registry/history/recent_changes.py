@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from apiserver.registry.history.past import HistoryKey, PastReads, VersionPage
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.storage.history.changes import KeyChange, Span
-from apiserver.storage.history.segment import position_after, revision_at_position
+from apiserver.storage.history.rows import position_after, revision_at_position
 from apiserver.storage.history.undo_log import HistoryGap, RecordedVersion, Scan, UndoLog
 from apiserver.storage.keys import resource_of
 

@@ -1,7 +1,8 @@
 """Records every change of an object in the history, as the watch cache sees it.
 
 The cache calls the recorder on the event loop, which only appends what it gets to a list. A thread encodes
-and writes what has been collected, a few times a second, or at once if a read waits for it.
+and writes what has been collected, a few times a second, or at once if a read waits for it. Reads have
+their own thread, so that no write waits until a long list has been read.
 
 What the recorder has missed, since the server was not running, or the disk was too slow, it reads from the
 store; what the store has compacted meanwhile becomes a gap.
@@ -88,6 +89,7 @@ class Recorder:
         self._history, self._store, self._decode, self._forms = history, store, decode, forms
         self._prefix, self._clock = prefix, clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+        self._reading_thread = ThreadPoolExecutor(1, thread_name_prefix="history-reads")
         self.failure: Exception | None = None
         self.changes_total = 0
         self.size_bytes = self.gaps = 0
@@ -369,10 +371,13 @@ class Recorder:
     # ---- reads of the history
 
     async def read(self, work: Callable[[], _T]) -> _T:
-        """Returns the result of `work`, which reads the history in its thread. Raises OSError."""
+        """Returns the result of `work`, which reads the history in the thread for reads. Raises OSError."""
+        if not self._is_closed:
+            found = await self._run_in(self._reading_thread, work)
+        # A history that was closed meanwhile may have shown only a part of what it has.
         if self._is_closed:
             raise OSError(_SHUTTING_DOWN)
-        return await self._in_thread(work)
+        return found
 
     async def wait_for(self, revision: int) -> None:
         """Wait until the history has all changes up to a revision that the cache has reached.
@@ -411,10 +416,14 @@ class Recorder:
         self._waiters.clear()
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        """Returns the result of `work`, done in the thread that writes."""
+        return await self._run_in(self._thread, work)
+
+    async def _run_in(self, thread: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
         """Returns the result of `work`, which is done again when a key of encryption has been fetched."""
         for _ in range(KEY_FETCHES_MAX):
             try:
-                return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+                return await asyncio.get_running_loop().run_in_executor(thread, work)
             except KeyNeeded as needed:
                 await needed.fetch()
         raise OSError("a key of encryption at rest is not available")

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
+from threading import Event
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.storage.history.changes import Author, Change, KeyChange, Span
-from apiserver.storage.history.segment import position_after
-from apiserver.storage.history.undo_log import HistoryGap, Limits, UndoLog, Value
+from apiserver.storage.history.rows import position_after
+from apiserver.storage.history.undo_log import LOST, HistoryGap, Limits, PastValue, UndoLog, Value
 from apiserver.storage.interface import KeyRange
 
 ALL = KeyRange("/", "0")
 ROOMY = Limits(bytes_max=64 * 1024 * 1024, age_s_max=7 * 86_400)
+SMALL = Limits(bytes_max=16 * 64 * 1024, age_s_max=1e9)
 
 
 class Model:
@@ -391,4 +396,128 @@ def test_a_segment_whose_file_cannot_be_removed_is_read_no_more(tmp_path: Path) 
     assert model.read(log, oldest) == model.states[oldest]
     with pytest.raises(HistoryGap):
         model.read(log, oldest - 1)
+    log.close()
+
+
+def rows(directory: Path, statement: str) -> None:
+    """Change the newest segment behind the back of the history."""
+    with contextlib.closing(sqlite3.connect(max(directory.glob("*.history")))) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+@pytest.mark.parametrize("removed", ["the first since", "a later one"])
+def test_a_missing_row_loses_only_the_values_that_need_it(tmp_path: Path, log: UndoLog, removed: str) -> None:
+    model = Model()
+    model.record(log)
+    source = random.Random(1)
+    parts = [source.randbytes(200) for _ in range(7)]
+    for one, other in pairwise(parts):  # Each value needs the next one, which has a half of it.
+        for key in KEYS:
+            model.write(key, one + other)
+    model.record(log)
+    missing = model.versions["/a/x"][2 if removed == "the first since" else 4][0]
+    rows(tmp_path / "history", f"DELETE FROM changes WHERE id >> 16 = {missing}")
+    revision = model.versions["/a/x"][1][0]
+    found = log.changed_since(ALL, revision, model.revision, model.live.get)
+    expected = {key: model.states[revision].get(key) for key in KEYS} | {"/a/x": LOST}
+    assert {key: past.value for key, past in found.items()} == expected
+    versions = log.versions("/a/x", model.live["/a/x"], until=model.revision, limit=100)
+    for each in versions:
+        assert each.is_lost or each.value == model.states[each.revision]["/a/x"].value
+    assert any(each.is_lost for each in versions)
+    assert len(log.spans) == 1
+
+
+def test_a_value_that_could_not_be_read_when_it_was_recorded_is_lost(log: UndoLog) -> None:
+    model = Model()
+    model.record(log)
+    for value in (text(1), b"", text(2)):
+        model.write("/a/x", value)
+    model.record(log)
+    assert [log.changed_since(ALL, revision, 4, model.live.get)["/a/x"].value for revision in (1, 2, 3)] == [
+        None,
+        Value(text(1), 2),
+        LOST,
+    ]
+    versions = log.versions("/a/x", model.live["/a/x"], until=4, limit=100)
+    assert [(each.value, each.is_lost) for each in versions] == [
+        *((text(2), False), (None, True), (text(1), False))
+    ]
+
+
+def test_a_segment_whose_file_is_deleted_before_it_is_read_becomes_a_gap(tmp_path: Path) -> None:
+    log, model, source = UndoLog(tmp_path / "history", SMALL), Model(), random.Random(1)
+    for _ in range(60):
+        model.write("/a/x", source.randbytes(2_000))
+        model.record(log)
+    min((tmp_path / "history").glob("*.history")).unlink()
+    with pytest.raises(HistoryGap) as gap:
+        model.read(log, 1)
+    assert model.read(log, gap.value.oldest) == model.states[gap.value.oldest]
+    log.close()
+
+
+# ---- reads in another thread
+
+
+class PausedRead:
+    """A read of all values at a revision that pauses when it needs the first of the newest values."""
+
+    def __init__(self, log: UndoLog, model: Model, revision: int) -> None:
+        self._live, self._revision = dict(model.live), revision
+        self._log, self._until = log, model.revision
+        self.is_paused, self.goes_on = Event(), Event()
+        self._executor = ThreadPoolExecutor(1)
+        self._result = self._executor.submit(self._read)
+
+    def _read(self) -> dict[str, PastValue]:
+        return self._log.changed_since(ALL, self._revision, self._until, self._newest)
+
+    def _newest(self, key: str) -> Value | None:
+        self.is_paused.set()
+        assert self.goes_on.wait(60)
+        return self._live.get(key)
+
+    def result(self) -> dict[str, PastValue]:
+        self.goes_on.set()
+        self._executor.shutdown()
+        return self._result.result()
+
+
+@pytest.mark.parametrize("place", ["in a directory", "in memory"])
+def test_changes_are_recorded_while_a_read_is_under_way(tmp_path: Path, place: str) -> None:
+    log = UndoLog(tmp_path / "history" if place == "in a directory" else None, SMALL)
+    model, source = Model(), random.Random(1)
+    for number in range(100):
+        model.write(f"/a/{number % 10}", source.randbytes(2_000))
+        model.record(log)
+    revision = (log.readable_since() + model.revision) // 2
+    reading = PausedRead(log, model, revision)
+    assert reading.is_paused.wait(60)
+    for number in range(40):
+        model.write(f"/a/{number % 10}", source.randbytes(2_000))
+        model.record(log)
+    found = reading.result()
+    assert found
+    assert {key: each.value for key, each in found.items()} == {
+        key: model.states[revision].get(key) for key in found
+    }
+    log.close()
+
+
+def test_a_read_whose_segments_are_dropped_meanwhile_is_a_gap(tmp_path: Path) -> None:
+    log, model, source = UndoLog(tmp_path / "history", SMALL), Model(), random.Random(1)
+    for number in range(30):
+        model.write(f"/a/{number % 10}", source.randbytes(2_000))
+        model.record(log)
+    reading = PausedRead(log, model, 5)
+    assert reading.is_paused.wait(60)
+    for number in range(100):
+        model.write(f"/a/{number % 10}", source.randbytes(20_000))
+        model.record(log)
+        log.drop_old(0)
+    assert log.readable_since() > 5
+    with pytest.raises(HistoryGap):
+        reading.result()
     log.close()

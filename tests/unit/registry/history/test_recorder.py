@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -261,3 +262,41 @@ async def test_gaps_are_counted(store: Storage) -> None:
     async with running(Recording(store, log)) as second:
         assert await second.at(await second.write(KEY, "3")) == "3"
         assert second.recorder.gaps == 1
+
+
+async def test_changes_are_recorded_while_a_long_read_is_under_way(store: Storage) -> None:
+    async with running(Recording(store, UndoLog(None, ROOMY))) as recording:
+        revisions = [await recording.write(KEY, str(n)) for n in range(3)]
+        is_reading, goes_on = threading.Event(), threading.Event()
+
+        def read() -> int:
+            is_reading.set()
+            assert goes_on.wait(60)
+            return recording.log.recorded
+
+        reading = asyncio.create_task(recording.recorder.read(read))
+        assert await asyncio.to_thread(is_reading.wait, 60)
+        revisions += [await recording.write(KEY, str(n)) for n in range(3, 6)]
+        await recording.cache.revision_at()
+        await recording.recorder.wait_for(revisions[-1])
+        assert not reading.done()
+        goes_on.set()
+        assert await reading == revisions[-1]
+        assert [await recording.at(each) for each in revisions] == [str(n) for n in range(6)]
+
+
+async def test_a_read_that_ends_after_the_history_was_closed_is_refused(store: Storage) -> None:
+    """It may have found only a part of what there is."""
+    is_reading, goes_on = threading.Event(), threading.Event()
+    async with running(Recording(store, UndoLog(None, ROOMY))) as recording:
+        await recording.at(await recording.write(KEY, "1"))
+
+        def read() -> None:
+            is_reading.set()
+            assert goes_on.wait(60)
+
+        reading = asyncio.create_task(recording.recorder.read(read))
+        assert await asyncio.to_thread(is_reading.wait, 60)
+    goes_on.set()
+    with pytest.raises(OSError, match="shutting down"):
+        await reading

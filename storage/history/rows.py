@@ -1,0 +1,87 @@
+"""The rows of a segment: their columns, checksums, and what they say of a change."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from apiserver.storage.history.changes import Author, Change, RecordedChange, Span
+from apiserver.storage.history.damage import SegmentDamaged
+
+# The ID of a row is its revision, and in so many lower bits the number of the change in its transaction.
+# A transaction has at most `TRANSACTION_WRITES_MAX` writes; other clients of etcd may raise that limit.
+WRITE_BITS: Final = 16
+_UUID_BYTES: Final = 16
+# What `recorded` takes.
+COLUMNS: Final = "c.id, c.since, c.value, c.deltas, c.is_deletion, c.at_ms, a.author, c.audit_id, c.checksum"
+FROM: Final = "FROM changes c JOIN keys k ON k.id = c.key JOIN authors a ON a.id = c.author"
+NEWEST_FIRST: Final = f"SELECT k.key, {COLUMNS} {FROM} WHERE c.id BETWEEN ? AND ? ORDER BY c.id DESC"
+ID_MAX: Final = (1 << 63) - 1
+
+
+def numbered(changes: Iterable[Change]) -> Iterator[tuple[int, Change]]:
+    """Yields changes with the IDs of their rows. All those of a transaction follow one another."""
+    revision = number = 0
+    for change in changes:
+        number = number + 1 if change.revision == revision else 0
+        revision = change.revision
+        yield revision << WRITE_BITS | number, change
+
+
+def position_after(revision: int) -> int:
+    """Returns the first position after all changes at a revision. Positions are the IDs of rows."""
+    return (revision + 1) << WRITE_BITS
+
+
+def revision_at_position(position: int) -> int:
+    return position >> WRITE_BITS
+
+
+def id_range(span: Span) -> tuple[int, int]:
+    """Returns the first and the last ID that a row of a span may have."""
+    return position_after(span.after), position_after(span.until) - 1
+
+
+def recorded(key: str, row: Sequence[Any]) -> RecordedChange:
+    """Returns the change in a row of `COLUMNS`. Raises SegmentDamaged if the row was altered."""
+    *facts, expected = row
+    row_id, since, encoded, count, is_deletion, at_ms, author, audit_id = facts
+    revision = row_id >> WRITE_BITS
+    if checksum(key, facts) != expected:
+        raise SegmentDamaged(f"the change of {key} at revision {revision} was altered")
+    return RecordedChange(
+        *(revision, since, encoded, not count, bool(is_deletion), at_ms, Author(*json.loads(author))),
+        _audit_text(audit_id),
+    )
+
+
+def checksum(key: str, facts: Sequence[Any]) -> int:
+    """Returns the checksum of a row. facts: the columns of `COLUMNS` before it."""
+    row_id, since, encoded, count, is_deletion, at_ms, author, audit_id = facts
+    # With their lengths, so that bytes do not move from one column to the next.
+    size = -1 if encoded is None else len(encoded)
+    head = f"{row_id} {since} {size} {count} {is_deletion} {at_ms} {len(audit_id)} {len(key)} {key}{author}"
+    return zlib.crc32(encoded or b"", zlib.crc32(audit_id, zlib.crc32(head.encode())))
+
+
+def audit_bytes(audit_id: str) -> bytes:
+    """Returns an audit ID in the fewest bytes: most are UUIDs."""
+    if not audit_id:
+        return b""
+    try:
+        short = bytes.fromhex(audit_id.replace("-", ""))
+    except ValueError:
+        short = b""
+    if len(short) == _UUID_BYTES and _uuid_text(short.hex()) == audit_id:
+        return b"u" + short
+    return b"t" + audit_id.encode()
+
+
+def _audit_text(audit_id: bytes) -> str:
+    return _uuid_text(audit_id[1:].hex()) if audit_id[:1] == b"u" else audit_id[1:].decode()
+
+
+def _uuid_text(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
