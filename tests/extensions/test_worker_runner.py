@@ -20,7 +20,8 @@ from apiserver.app.process import loop_factory
 from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.extensions.hooks import THREADS_MAX
 from apiserver.extensions.host.runner import CannotLoad, Failure, HookFailed, HookInfo
-from apiserver.extensions.host.worker_runner import STRAYS_MAX, WorkerRunner, described
+from apiserver.extensions.host.worker_process import described
+from apiserver.extensions.host.worker_runner import STRAYS_MAX, WorkerRunner
 from tests.support.eventually import until
 from tests.support.processor import slowness
 

@@ -2,7 +2,8 @@
 
     runner          the interface of both ways to run functions
     worker_process  one worker process, from its start to its end
-    worker_runner   keeps a worker running, and decides what becomes of calls when it is late or ends
+    worker_runner   keeps a worker running, sends calls to it, and ends it if a function does not stop
+    call_schedule   decides in which order calls are sent, and which ones fail when the worker ends. Pure
     pending_calls   the calls without a result, and the timer that ends late ones
     inline          runs functions with `inline=True`, in this process and without a runner
     local_runner    runs functions in this process, of extensions that tests pass as objects
@@ -10,7 +11,7 @@
     hooks           the functions of all extensions, as other parts of the server call them
     access          authenticators and authorizers that are functions
     function_metrics  calls the functions of metrics
-    event_stream    the events of a watch, as the server reads them
+    event_stream    the events of watches, as the server reads them
     virtual_registry  reads and writes the objects of virtual resources
     virtual_objects  checks what their functions return
 

@@ -1,4 +1,4 @@
-"""The events of one watch, as the server reads them from a runner."""
+"""The events of watches, as the server reads them from a runner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from apiserver.extensions.event_streams import EVENTS_UNREAD_MAX
-from apiserver.extensions.host.runner import HookFailed
+from apiserver.extensions.host.runner import Failure, HookFailed, HookInfo
 
 # Of one extension, in this process. More are refused.
 STREAMS_MAX: Final = 1_000
@@ -65,3 +65,43 @@ class EventStream:
             self._events.clear()
             if not self._is_ended:
                 self._on_close()
+
+
+class EventStreams:
+    """The watches of a worker whose functions have begun, until these end. By the numbers of their calls."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, tuple[HookInfo, EventStream]] = {}
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def begin(self, number: int, hook: HookInfo, stream: EventStream) -> None:
+        """Note that the function of a watch has begun."""
+        self._streams[number] = hook, stream
+
+    def hook_of(self, number: Any) -> HookInfo | None:
+        """Returns the function of a watch; None for a number that belongs to no watch."""
+        found = self._streams.get(number) if isinstance(number, int) else None
+        return None if found is None else found[0]
+
+    def receive(self, number: int, event: Any) -> bool:
+        """Add an event to a watch: see `EventStream.receive`."""
+        _, stream = self._streams[number]
+        return stream.receive(event)
+
+    def end(self, number: int, end: Any) -> None:
+        """End a watch as its function has ended. end: what the worker says about that."""
+        hook, stream = self._streams.pop(number)
+        if not isinstance(end, dict):
+            stream.end(HookFailed(f"{hook} has no end", Failure.ERROR))
+        elif isinstance(error := end.get("error"), dict):
+            stream.end(HookFailed.of(hook, error))
+        else:
+            stream.end(result=end)
+
+    def end_all(self) -> None:
+        """End all watches, as if their time were up: their clients begin again."""
+        streams, self._streams = self._streams, {}
+        for _, stream in streams.values():
+            stream.end()

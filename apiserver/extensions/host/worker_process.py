@@ -11,10 +11,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from apiserver.extensions.frames import FrameReader, InvalidFrame
+from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo
 
 log = logging.getLogger(__name__)
 
@@ -143,3 +145,20 @@ def _how_it_ended(status: int) -> str:
     with contextlib.suppress(ValueError):
         return f"it was ended by {signal.Signals(-status).name}"
     return f"it was ended by signal {-status}"
+
+
+def described(first: Mapping[str, Any]) -> ExtensionInfo:
+    """Returns the extension that the first message of a worker describes. Raises CannotLoad."""
+    if not isinstance(description := first.get("ready"), dict):
+        raise CannotLoad(str(first.get("failed") or "it has not started"))
+    with readable_description():
+        return ExtensionInfo.of(description)
+
+
+@contextmanager
+def readable_description() -> Iterator[None]:
+    """Raises CannotLoad if what a worker says about its extension cannot be read."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CannotLoad(f"its description is wrong: {type(error).__name__}: {error}") from None

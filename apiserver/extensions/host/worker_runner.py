@@ -1,13 +1,11 @@
 """Keeps the worker process of an extension running, and decides what becomes of its calls.
 
-Functions that need the worker for themselves get it one after the other, so that it is known which one does
-not return. The time of a call begins when it is sent. A call that is late is over at once, and its function
-is asked to stop; if it does not, as a function that loops cannot, the worker is ended.
+`call_schedule` decides when calls are sent. The time of a call begins when it is sent. A call that is late is
+over at once, and its function is asked to stop; if it does not, as a function that loops cannot, the worker
+is ended.
 
-When a worker ends, the call that has ended it fails, and the others are sent again, to a new worker. If it is
-not clear which one it was, those that were running are sent again one after the other, and the one that is
-running when the next worker ends fails. New workers start at once, and later and later if they end again and
-again.
+When a worker ends, the call that has ended it fails, and the others are sent again, to a new worker. New
+workers start at once, and later and later if they end again and again.
 
 When its code changes, a worker with the new code replaces the one with the old code, and gets the calls that
 were running. If the new code cannot be imported, the old worker stays.
@@ -16,22 +14,22 @@ were running. If the new code cannot be imported, the old worker stays.
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.extensions.frames import frame
-from apiserver.extensions.hooks import Hook, Kind, Mode
-from apiserver.extensions.host.event_stream import EventStream
+from apiserver.extensions.hooks import Hook, Mode
+from apiserver.extensions.host.call_schedule import WAITING_MAX, CallSchedule
+from apiserver.extensions.host.event_stream import EventStream, EventStreams
 from apiserver.extensions.host.inline import load_inline
 from apiserver.extensions.host.pending_calls import CallTimer, PendingCall
 from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo, Failure, HookFailed, HookInfo
-from apiserver.extensions.host.worker_process import WorkerProcess
+from apiserver.extensions.host.worker_process import WorkerProcess, described, readable_description
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +41,20 @@ ABANDONED_MAX_S: Final = 1.0
 WAIT_MAX_S: Final = 2.0
 # So many messages of a worker may belong to no call.
 STRAYS_MAX: Final = 1_000
-# How many calls wait. More are refused.
-WAITING_MAX: Final = 10_000
 RESTART: Final = Backoff(base_s=0.1, max_s=30.0)
 # A worker that has run for so long was healthy: the delays begin anew.
 HEALTHY_S: Final = 60.0
 _NOT_STARTED: Final = ExtensionInfo("", (), (), ())
+
+
+class State(enum.Enum):
+    """STARTING: the first worker, or the next one, has not started yet. READY: a worker takes calls, unless
+    it has just ended. CLOSED: the server stops.
+    """
+
+    STARTING = enum.auto()
+    READY = enum.auto()
+    CLOSED = enum.auto()
 
 
 class WorkerRunner:
@@ -77,22 +83,16 @@ class WorkerRunner:
         self._wait_max_s = self._wait_min_s = wait_max_s
         self.functions: Sequence[Hook] = ()
         self._worker: WorkerProcess | None = None
-        self._is_ready = False
+        self._state = State.STARTING
         self._started_at = self._starts_at = 0.0
         self._ends = 0
         self._last_number = 0
-        # Calls that are not sent yet: those that were running when a worker ended, and all others.
-        self._suspects: deque[PendingCall] = deque()
-        self._waiting: deque[PendingCall] = deque()
-        self._running: dict[int, PendingCall] = {}
-        self._alone: PendingCall | None = None
+        self._schedule = CallSchedule()
         self._stopping: dict[int, asyncio.TimerHandle] = {}
-        # The watches whose functions have begun, until these end.
-        self._streams: dict[int, tuple[HookInfo, EventStream]] = {}
+        self._streams = EventStreams()
         self._restarting: asyncio.Task[None] | None = None
-        self._is_closed = False
-        # Whether the worker is being ended because a function did not stop.
-        self._is_killing = False
+        # The function that did not stop, and because of which the worker is being ended.
+        self._killed_for: HookInfo | None = None
         # Messages of the worker that belong to no call.
         self._strays = 0
         self.files: Sequence[Path] = ()
@@ -101,12 +101,12 @@ class WorkerRunner:
         self.on_change: Callable[[], None] = lambda: None
         self._reloading = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
-        self._timer = CallTimer(self._calls, self._end_late)
+        self._timer = CallTimer(self._schedule.calls, self._end_late)
 
     @property
     def is_ready(self) -> bool:
         """Whether a worker takes calls."""
-        return self._is_ready and self._worker is not None and self._worker.is_connected
+        return self._state is State.READY and self._worker is not None and self._worker.is_connected
 
     def _set_info(self, info: ExtensionInfo) -> None:
         self.info = info
@@ -125,7 +125,7 @@ class WorkerRunner:
             self.functions = await asyncio.to_thread(load_inline, self._spec, self.info)
         if self._worker is None or not self._worker.is_connected:
             raise CannotLoad("its worker has ended")
-        self._is_ready = True
+        self._state = State.READY
 
     async def reload(self) -> None:
         """Replace the worker by one with the current code. Raises ValueError if that is not possible.
@@ -136,13 +136,13 @@ class WorkerRunner:
             await self._reload()
 
     async def _reload(self) -> None:
-        if not self._is_ready:  # The next worker has the current code: start it now.
+        if self._state is not State.READY:  # The next worker has the current code: start it now.
             if self._restarting is not None:
                 self._restarting.cancel()
             self._ends = 0
             restart = self._begin_restart(0.0)
             await asyncio.wait([restart])
-            if not self._is_ready:
+            if not self.is_ready:
                 raise ValueError("its worker cannot be started")
             return
         new = self._new_worker()
@@ -158,13 +158,13 @@ class WorkerRunner:
         self._send_api(new, info.name)
         self._note_files(new, first)
         old, self._worker = self._worker, new
-        self._end_streams()
+        self._streams.end_all()
         self.functions = ()  # They are of the old code.
         if self._restarting is not None:  # The old one has ended meanwhile.
             self._restarting.cancel()
-        self._is_ready = True
+        self._state = State.READY
         self._started_at, self._ends = self._loop.time(), 0
-        self._is_killing, self._strays = False, 0
+        self._killed_for, self._strays = None, 0
         self._take(info)
         self._send_again()
         if old is not None:
@@ -172,7 +172,7 @@ class WorkerRunner:
 
     def _require_replaceable(self, info: ExtensionInfo) -> None:
         """Raise CannotLoad for code that cannot take over while the server runs."""
-        with _readable_description():
+        with readable_description():
             if fixed := info.fixed_changes(self.info):
                 verb = "has" if len(fixed) == 1 else "have"
                 raise CannotLoad(f"{', '.join(fixed)} {verb} changed: restart the server")
@@ -185,7 +185,7 @@ class WorkerRunner:
         if info == old:
             return
         self._set_info(info)
-        for each in self._calls():
+        for each in self._schedule.calls():
             hook = info.counterpart(old, each.hook)
             if hook is None:
                 each.fail(f"{each.hook} has been removed by a reload", Failure.NOT_RUNNING)
@@ -195,33 +195,27 @@ class WorkerRunner:
 
     def _send_again(self) -> None:
         """Send the calls that were running to a new worker."""
-        running = list(self._running.values())
-        self._forget_running()
-        for each in reversed(running):
-            if not each.is_over:
-                self._waiting.appendleft(each)
-                self._timer.limit(each, self._wait_max_s)
+        self._forget_stopping()
+        for each in self._schedule.repeat_running():
+            self._timer.limit(each, self._wait_max_s)
         self._send_waiting()
 
-    def _forget_running(self) -> None:
+    def _forget_stopping(self) -> None:
         for timer in self._stopping.values():
             timer.cancel()
         self._stopping.clear()
-        self._running.clear()
-        self._alone = None
 
     async def close(self) -> None:
-        self._is_closed, self._is_ready = True, False
+        self._state = State.CLOSED
         if self._restarting is not None:
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
         if self._worker is not None:
             await self._worker.close()
-        self._end_streams()
-        for each in self._calls():
+        self._streams.end_all()
+        for each in self._schedule.calls():
             each.fail("the server stops", Failure.NOT_RUNNING)
-        for timer in self._stopping.values():
-            timer.cancel()
+        self._forget_stopping()
         self._timer.close()
 
     # ---- calls
@@ -246,69 +240,52 @@ class WorkerRunner:
     def _pending(self, hook: HookInfo, call: bytes, timeout_s: float | None) -> PendingCall:
         """Returns a new call. Raises HookFailed if it is refused."""
         timeout_s = hook.timeout_s if timeout_s is None else min(timeout_s, hook.timeout_s)
-        if not self._is_ready and (delay_s := self._starts_at - self._loop.time()) > self._wait_max_s:
+        delay_s = 0.0 if self._state is State.READY else self._starts_at - self._loop.time()
+        if delay_s > self._wait_max_s:
             raise HookFailed(
                 f"{hook} cannot be called: the worker has ended {self._ends} times, and starts again in "
                 f"{delay_s:.0f} s",
                 Failure.NOT_RUNNING,
             )
-        if len(self._waiting) >= WAITING_MAX:
+        if self._schedule.is_full:
             raise HookFailed(f"{hook} cannot be called: {WAITING_MAX} calls wait", Failure.NOT_RUNNING)
         self._last_number += 1
         return PendingCall(self._last_number, hook, call, timeout_s)
 
     async def _result(self, pending: PendingCall) -> Mapping[str, Any]:
-        if not self._waiting and not self._suspects and self._can_run(pending):
+        schedule = self._schedule
+        if not schedule.has_waiting and self.is_ready and schedule.may_begin(pending):
             self._send(pending)
         else:
-            self._waiting.append(pending)
+            schedule.wait(pending)
             self._timer.limit(pending, self._wait_max_s)
             self._send_waiting()
         try:
             return await pending.future
         finally:
-            if pending.number in self._running:  # The caller has been cancelled.
+            if pending.number in schedule.running:  # The caller has been cancelled.
                 self._stop(pending)
 
     def _send_waiting(self) -> None:
         """Send the calls that can run now."""
-        for queue in (self._suspects, self._waiting):
-            while queue and queue[0].is_over:
-                queue.popleft()
-            while queue and self._can_run(queue[0]):
-                pending = queue.popleft()
-                if not pending.is_over:
-                    self._send(pending)
-            if queue and queue[0].is_suspect:
-                return
-
-    def _can_run(self, pending: PendingCall) -> bool:
-        """Whether a call can run beside those that are running. What may end a worker runs alone."""
-        if self._alone is not None or not self.is_ready:
-            return False
-        return not (pending.is_suspect and self._running)
+        while self.is_ready and (pending := self._schedule.next()) is not None:
+            self._send(pending)
 
     def _send(self, pending: PendingCall) -> None:
         assert self._worker is not None
-        self._running[pending.number] = pending
-        if pending.is_suspect or pending.hook.mode is Mode.ALONE:
-            self._alone = pending
+        self._schedule.begin(pending)
         pending.began_at = self._timer.limit(pending, pending.timeout_s)
         self._worker.send(pending.encoded())
 
-    def _calls(self) -> list[PendingCall]:
-        """Returns the calls that run or wait."""
-        return [*self._running.values(), *self._suspects, *self._waiting]
-
     def _end_late(self, pending: PendingCall) -> None:
         """End a call that has waited, or run, for too long."""
-        if pending.number in self._running:
+        if pending.number in self._schedule.running:
             self._late(pending)
         else:
             self._not_begun(pending)
 
     def _not_begun(self, pending: PendingCall) -> None:
-        failure = Failure.TIMEOUT if self._is_ready else Failure.NOT_RUNNING
+        failure = Failure.TIMEOUT if self._state is State.READY else Failure.NOT_RUNNING
         pending.fail(f"{pending.hook} could not begin within {self._wait_max_s:g} s", failure)
 
     def _late(self, pending: PendingCall) -> None:
@@ -332,7 +309,7 @@ class WorkerRunner:
     def _kill_for(self, hook: HookInfo) -> None:
         if self._worker is None:
             return
-        self._is_killing = True
+        self._killed_for = hook
         self._worker.kill(f"{hook} has not stopped")
 
     # ---- messages of the worker
@@ -344,21 +321,19 @@ class WorkerRunner:
             self._receive_event(worker, stream, message)
             return
         number = message.get("id")
-        pending = self._running.pop(number, None) if isinstance(number, int) else None
+        pending = self._schedule.end(number) if isinstance(number, int) else None
         if pending is None:
             self._note_stray(worker)
             return
         if self._stopping and (timer := self._stopping.pop(pending.number, None)) is not None:
             timer.cancel()
-        if self._alone is pending:
-            self._alone = None
         if pending.stream is not None and "result" in message:
-            self._streams[pending.number] = pending.hook, pending.stream
+            self._streams.begin(pending.number, pending.hook, pending.stream)
             if pending.is_over:
                 self._stop_stream(pending.number)
         if not pending.is_over:
             self._conclude(pending, message)
-        if self._waiting or self._suspects:
+        if self._schedule.has_waiting:
             self._send_waiting()
 
     def _conclude(self, pending: PendingCall, message: Mapping[str, Any]) -> None:
@@ -383,26 +358,19 @@ class WorkerRunner:
         return len(self._streams)
 
     def _receive_event(self, worker: WorkerProcess, number: Any, message: Mapping[str, Any]) -> None:
-        hook, stream = self._streams.get(number, (None, None)) if isinstance(number, int) else (None, None)
-        if hook is None or stream is None:
+        hook = self._streams.hook_of(number)
+        if hook is None:
             self._note_stray(worker)
         elif "event" in message:
-            if not stream.receive(message["event"]):
+            if not self._streams.receive(number, message["event"]):
                 worker.kill(f"{hook} has sent more events than it may")
         else:
-            del self._streams[number]
             if (timer := self._stopping.pop(number, None)) is not None:
                 timer.cancel()
-            end = message.get("end")
-            if not isinstance(end, dict):
-                stream.end(HookFailed(f"{hook} has no end", Failure.ERROR))
-            elif isinstance(error := end.get("error"), dict):
-                stream.end(HookFailed.of(hook, error))
-            else:
-                stream.end(result=end)
+            self._streams.end(number, message.get("end"))
 
     def _events_read(self, number: int, count: int) -> None:
-        if number in self._streams and self.is_ready and self._worker is not None:
+        if self._streams.hook_of(number) is not None and self.is_ready and self._worker is not None:
             self._worker.send(frame({"read": number, "events": count}))
 
     def _stop_stream(self, number: int) -> None:
@@ -410,35 +378,31 @@ class WorkerRunner:
 
         Others that have the worker for themselves may keep it from stopping for a while.
         """
-        if number not in self._streams or number in self._stopping:
+        hook = self._streams.hook_of(number)
+        if hook is None or number in self._stopping:
             return
         if self._worker is None or not self._worker.is_connected:
             return
         self._worker.send(frame({"cancel": number}))
-        hook, _ = self._streams[number]
         self._stopping[number] = self._loop.call_later(self._wait_max_s, self._kill_for, hook)
-
-    def _end_streams(self) -> None:
-        """End all watches, as if their time were up: their clients begin again."""
-        streams, self._streams = self._streams, {}
-        for _, stream in streams.values():
-            stream.end()
 
     # ---- the end of a worker, and the next one
 
     def _ended(self, worker: WorkerProcess, why: str) -> None:
         if worker is not self._worker:
             return  # It has been replaced, or was not used.
-        had_begun, self._is_ready, self._worker = self._is_ready, False, None
-        self._end_streams()
-        if not had_begun or self._is_closed:
+        self._worker = None
+        self._streams.end_all()
+        if self._state is not State.READY:
             return  # The caller of `start` sees that.
-        self._decide_calls(why, is_known=self._is_killing)
+        self._state = State.STARTING
+        is_known = self._killed_for is not None
+        self._decide_calls(why, is_known=is_known)
         if self._loop.time() - self._started_at > HEALTHY_S:
             self._ends = 0
         # A function that does not stop has taken its time already: a delay would take that of all others.
-        delay_s = self._restart.delay_s(self._ends - 1) if self._ends and not self._is_killing else 0.0
-        self._begin_restart(delay_s, counts=not self._is_killing)
+        delay_s = self._restart.delay_s(self._ends - 1) if self._ends and not is_known else 0.0
+        self._begin_restart(delay_s, counts=not is_known)
         self._on_end(why, delay_s)
 
     def _decide_calls(self, why: str, *, is_known: bool) -> None:
@@ -446,16 +410,11 @@ class WorkerRunner:
 
         is_known: whether the worker was ended because of a function whose call is over already.
         """
-        running = [each for each in self._running.values() if not each.is_over]
-        self._forget_running()
-        for each in running:
-            # Reconciliations are repeated anyway, and may run for long: others must not wait for them.
-            is_repeated = each.hook.kind is Kind.RECONCILE
-            if not is_known and (each.is_suspect or len(running) == 1 or is_repeated):
-                each.fail(f"{each.hook} has ended its worker: {why}", Failure.ENDED)
-                continue
-            each.is_suspect = not is_known
-            (self._waiting if is_known else self._suspects).append(each)
+        self._forget_stopping()
+        after = self._schedule.worker_ended(is_known=is_known)
+        for each in after.failed:
+            each.fail(f"{each.hook} has ended its worker: {why}", Failure.ENDED)
+        for each in after.repeated:
             self._timer.limit(each, self._wait_max_s)
 
     def _begin_restart(self, delay_s: float, *, counts: bool = True) -> asyncio.Task[None]:
@@ -479,14 +438,14 @@ class WorkerRunner:
             self._begin_restart(self._restart.delay_s(self._ends - 1))
             return
         self._take(info)
-        self._is_ready = True
+        self._state = State.READY
         self._send_waiting()
 
     async def _start_worker(self) -> ExtensionInfo:
         """Start a worker. Returns the extension that it runs. Raises CannotLoad."""
         self._worker = worker = self._new_worker()
         self._started_at = self._loop.time()
-        self._is_killing, self._strays = False, 0
+        self._killed_for, self._strays = None, 0
         try:
             first = await worker.start()
         except (OSError, TimeoutError) as error:
@@ -516,25 +475,8 @@ class WorkerRunner:
 
     def update_api(self) -> None:
         """Tell the worker how it reaches the server, after that has changed."""
-        if self._is_ready and self._worker is not None:
+        if self._state is State.READY and self._worker is not None:
             self._send_api(self._worker, self.info.name)
 
     def _send_api(self, worker: WorkerProcess, name: str) -> None:
         worker.send(frame({"api": self._api(name)}))
-
-
-def described(first: Mapping[str, Any]) -> ExtensionInfo:
-    """Returns the extension that the first message of a worker describes. Raises CannotLoad."""
-    if not isinstance(description := first.get("ready"), dict):
-        raise CannotLoad(str(first.get("failed") or "it has not started"))
-    with _readable_description():
-        return ExtensionInfo.of(description)
-
-
-@contextmanager
-def _readable_description() -> Iterator[None]:
-    """Raises CannotLoad if what a worker says about its extension cannot be read."""
-    try:
-        yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CannotLoad(f"its description is wrong: {type(error).__name__}: {error}") from None
