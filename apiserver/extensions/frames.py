@@ -20,6 +20,9 @@ and the worker sends
                                                 after the result of a watch
     {"stream": 7, "end": {}}                    the last one of a watch; with "error" or "denied" in it, if
                                                 the function has failed or refuses the request
+
+On a second socket, the server asks with one byte which function runs, and a thread of the worker answers with
+the number of its call, or zero: a function that does not return keeps the worker from reading messages.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ from typing import Any, Final
 import orjson
 
 _LENGTH_BYTES: Final = 4
+# The question which function runs, and the size of the answer.
+QUESTION: Final = b"?"
+NUMBER_BYTES: Final = 8
 # Of one message from a worker: some objects of the largest size, or a batch of conversions.
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 

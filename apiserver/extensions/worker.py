@@ -1,6 +1,7 @@
-"""The process in which the functions of one extension run: `python -m apiserver.extensions.worker FD SPEC`.
+"""The process in which the functions of one extension run.
 
-FD: the socket to the server (see `frames`). SPEC: see `loading`.
+`python -m apiserver.extensions.worker FD CONTROL_FD SPEC`: the two sockets to the server (see `frames`), and
+the extension (see `loading`).
 
 Functions that are not async run one after the other, as most are short, and so need no locks. Those that use
 the client of the server wait for it, and run in threads; async functions run as tasks. The server ends this
@@ -29,7 +30,15 @@ from typing import Any, Final, cast
 from apiserver.extensions.api import ApiAccess, ApiClient, import_client
 from apiserver.extensions.event_streams import EventWindow, send_events
 from apiserver.extensions.extension import Extension
-from apiserver.extensions.frames import FRAME_BYTES_MAX, FrameReader, InvalidFrame, frame, framed
+from apiserver.extensions.frames import (
+    FRAME_BYTES_MAX,
+    NUMBER_BYTES,
+    QUESTION,
+    FrameReader,
+    InvalidFrame,
+    frame,
+    framed,
+)
 from apiserver.extensions.hooks import THREADS_MAX, Kind, Mode
 from apiserver.extensions.invocation import Call, HookCall, Invocation
 from apiserver.extensions.loading import files_of, load
@@ -72,6 +81,11 @@ class _Worker(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for message in self._reader.feed(data):
             self._receive(message)
+
+    def running_call(self) -> int:
+        """Returns the number of the call whose task runs; 0 if none does. Other threads may call it."""
+        task = asyncio.current_task(self._loop)
+        return next((number for number, each in list(self._tasks.items()) if each is task), 0)
 
     def _make_api(self, mode: Mode, ends_at: float) -> ApiClient:
         assert self._api is not None
@@ -177,9 +191,19 @@ def _answer(number: int, found: Mapping[str, Any]) -> bytes:
     return encoded
 
 
-async def _serve(connection: socket.socket, extension: Extension, ready: bytes) -> None:
+def _say_what_runs(control: socket.socket, worker: _Worker) -> None:
+    """Answer the server whenever it asks which function runs, also if that blocks the event loop."""
+    with contextlib.suppress(OSError):  # The server has ended.
+        while control.recv(len(QUESTION)):
+            control.sendall(worker.running_call().to_bytes(NUMBER_BYTES, "big"))
+
+
+async def _serve(
+    connection: socket.socket, control: socket.socket, extension: Extension, ready: bytes
+) -> None:
     loop = asyncio.get_running_loop()
     _, worker = await loop.create_unix_connection(lambda: _Worker(extension), sock=connection)
+    threading.Thread(target=_say_what_runs, args=(control, worker), name="control", daemon=True).start()
     worker.write(ready)
     await worker.ended
 
@@ -224,11 +248,11 @@ def _limit_memory(limit_bytes: int) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Run the worker until the server ends the connection."""
-    descriptor, spec = arguments
+    *descriptors, spec = arguments
     _end_with_parent()
     os.dup2(2, 1)  # The server's standard output is its own.
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Of a terminal: the server ends this process.
-    connection = socket.socket(fileno=int(descriptor))
+    connection, control = (socket.socket(fileno=int(each)) for each in descriptors)
     try:
         extension = load(spec)
         ready = frame({"ready": extension.describe(), "files": files_of(extension)})
@@ -243,7 +267,7 @@ def main(arguments: Sequence[str]) -> None:
     if all(each.mode is Mode.ALONE for each in extension.hooks):
         _serve_alone(connection, extension, ready)
     else:
-        asyncio.run(_serve(connection, extension, ready))
+        asyncio.run(_serve(connection, control, extension, ready))
     os._exit(0)  # A thread of the extension may still run.
 
 

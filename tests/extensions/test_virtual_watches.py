@@ -25,6 +25,7 @@ from apiserver.extensions.host.virtual_registry import (
     VirtualFunctions,
     VirtualRegistry,
 )
+from apiserver.extensions.host.worker_runner import RESTART
 from apiserver.meta.errors import InternalError, TooManyRequests
 from apiserver.meta.options import ListOptions
 from apiserver.registry.selection import Selection
@@ -47,6 +48,7 @@ EXTENSIONS: Final[dict[str, Sequence[Extension | str]]] = {
 }
 FAILED: Final = r'^Internal error occurred: extension "watched": watch_stocks \(watched_stocks.py:\d+\) '
 ENDS: Final = "apiserver_extension_worker_ends_total"
+FAILURES_TOTAL: Final = "apiserver_extension_failures_total"
 
 
 @pytest.fixture(scope="module", params=EXTENSIONS.values(), ids=list(EXTENSIONS))
@@ -247,6 +249,28 @@ def test_a_function_that_loops_is_ended_by_the_next_call(api: Api) -> None:
         assert list(loops) == []
     until(lambda: api.get(stocks("default")), lambda answer: answer.status == 200, "a new worker")
     assert metric(api, ENDS, extension="watched") == 1
+
+
+def test_a_function_that_blocks_its_worker_is_blamed_and_its_next_worker_starts_later(api: Api) -> None:
+    def block() -> str:
+        """Returns why another request of the extension has failed."""
+        with api.watch(f"{stocks('loops')}?watch=1") as loops:
+            assert loops.next()["type"] == "ADDED"
+            late = until(lambda: api.get(stocks("default")), lambda answer: answer.status == 500, "late")
+            assert list(loops) == []
+        return late.message
+
+    blamed = r"watch_stocks \(watched_stocks.py:\d+\) blocks"
+    first = block()
+    assert re.search(rf": list_stocks \(.*\) could not run within 0.5 s: {blamed} the worker$", first), first
+    until(lambda: api.get(stocks("default")), lambda answer: answer.status == 200, "a new worker")
+    block()
+    until(lambda: api.get(stocks("default")), lambda answer: answer.status == 200, "a new worker")
+    ends = re.findall(r"the next one starts in (\S+) s: (.*)", api.server.stderr)
+    assert [float(delay) for delay, _ in ends] == [0, RESTART.base_s]
+    assert all(re.search(f"^{blamed} it", why) for _, why in ends), ends
+    labels = {"extension": "watched", "hook": "list_stocks"}
+    assert metric(api, FAILURES_TOTAL, **labels, failure="not_running") == 2
 
 
 def test_a_function_that_does_not_stop_ends_its_worker(api: Api) -> None:

@@ -4,6 +4,7 @@
     worker_process  one worker process, from its start to its end
     worker_runner   keeps a worker running, sends calls to it, and ends it if a function does not stop
     call_schedule   decides in which order calls are sent, and which ones fail when the worker ends. Pure
+    stop_requests   asks functions whose results nobody wants to stop
     pending_calls   the calls without a result, and the timer that ends late ones
     inline          runs functions with `inline=True`, in this process and without a runner
     local_runner    runs functions in this process, of extensions that tests pass as objects

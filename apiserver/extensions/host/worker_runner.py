@@ -2,7 +2,7 @@
 
 `call_schedule` decides when calls are sent. The time of a call begins when it is sent. A call that is late is
 over at once, and its function is asked to stop; if it does not, as a function that loops cannot, the worker
-is ended.
+is ended. A worker says which function blocks it, as that may be another one, such as that of a watch.
 
 When a worker ends, the call that has ended it fails, and the others are sent again, to a new worker. New
 workers start at once, and later and later if they end again and again.
@@ -16,19 +16,21 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.extensions.frames import frame
-from apiserver.extensions.hooks import Hook, Mode
+from apiserver.extensions.hooks import Hook, Kind, Mode
 from apiserver.extensions.host.call_schedule import WAITING_MAX, CallSchedule
 from apiserver.extensions.host.event_stream import EventStream, EventStreams
 from apiserver.extensions.host.inline import load_inline
 from apiserver.extensions.host.pending_calls import CallTimer, PendingCall
 from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo, Failure, HookFailed, HookInfo
+from apiserver.extensions.host.stop_requests import StopRequests
 from apiserver.extensions.host.worker_process import WorkerProcess, described, readable_description
 
 log = logging.getLogger(__name__)
@@ -88,10 +90,11 @@ class WorkerRunner:
         self._ends = 0
         self._last_number = 0
         self._schedule = CallSchedule()
-        self._stopping: dict[int, asyncio.TimerHandle] = {}
+        self._stopping = StopRequests(self._not_stopped)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._streams = EventStreams()
         self._restarting: asyncio.Task[None] | None = None
-        # The function that did not stop, and because of which the worker is being ended.
+        # The function because of which the worker is being ended: it does not stop, or blocks others.
         self._killed_for: HookInfo | None = None
         # Messages of the worker that belong to no call.
         self._strays = 0
@@ -145,7 +148,7 @@ class WorkerRunner:
             if not self.is_ready:
                 raise ValueError("its worker cannot be started")
             return
-        new = self._new_worker()
+        new = WorkerProcess(self._spec, self._receive, self._ended)
         try:
             first = await new.start()
             info = described(first)
@@ -195,18 +198,15 @@ class WorkerRunner:
 
     def _send_again(self) -> None:
         """Send the calls that were running to a new worker."""
-        self._forget_stopping()
+        self._stopping.forget()
         for each in self._schedule.repeat_running():
             self._timer.limit(each, self._wait_max_s)
         self._send_waiting()
 
-    def _forget_stopping(self) -> None:
-        for timer in self._stopping.values():
-            timer.cancel()
-        self._stopping.clear()
-
     async def close(self) -> None:
         self._state = State.CLOSED
+        for task in self._tasks:
+            task.cancel()
         if self._restarting is not None:
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
@@ -215,7 +215,7 @@ class WorkerRunner:
         self._streams.end_all()
         for each in self._schedule.calls():
             each.fail("the server stops", Failure.NOT_RUNNING)
-        self._forget_stopping()
+        self._stopping.forget()
         self._timer.close()
 
     # ---- calls
@@ -289,8 +289,32 @@ class WorkerRunner:
         pending.fail(f"{pending.hook} could not begin within {self._wait_max_s:g} s", failure)
 
     def _late(self, pending: PendingCall) -> None:
-        pending.fail(f"{pending.hook} has not returned within {pending.timeout_s:g} s", Failure.TIMEOUT)
+        if len(self._streams) and self._worker is not None:
+            # It may be late because a function for a watch does not let it run.
+            pending.late_at = math.inf
+            self._start_task(self._end_late_beside_watches(self._worker, pending))
+        else:
+            self._fail_late(pending)
+
+    async def _end_late_beside_watches(self, worker: WorkerProcess, pending: PendingCall) -> None:
+        blocking = self._streams.hook_of(await worker.running_call())
+        # Otherwise it has an answer now, or another worker.
+        if worker is self._worker and pending.number in self._schedule.running:
+            self._fail_late(pending, blocking)
+
+    def _fail_late(self, pending: PendingCall, blocking: HookInfo | None = None) -> None:
+        """End a call that is late. blocking: the function for a watch because of which it is."""
+        hook, time_s = pending.hook, f"{pending.timeout_s:g} s"
+        if blocking is None:
+            pending.fail(f"{hook} has not returned within {time_s}", Failure.TIMEOUT)
+        else:
+            why = f"{hook} could not run within {time_s}: {blocking} blocks the worker"
+            pending.fail(why, Failure.NOT_RUNNING)
         self._stop(pending)
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.add(task := self._loop.create_task(work))
+        task.add_done_callback(self._tasks.discard)
 
     def _stop(self, pending: PendingCall) -> None:
         """Ask the function of a call that is over to stop, and end the worker if it does not.
@@ -298,19 +322,23 @@ class WorkerRunner:
         The function has its time for that, if it is not long: clients that go, or have less time, end no
         worker, and no other call waits in vain.
         """
-        if self._worker is None or not self._worker.is_connected or pending.number in self._stopping:
-            return
-        self._worker.send(frame({"cancel": pending.number}))
         remaining_s = max(0.0, pending.began_at + pending.hook.timeout_s - self._loop.time())
-        self._stopping[pending.number] = self._loop.call_later(
-            min(remaining_s, ABANDONED_MAX_S) + STOP_TIMEOUT_S, self._kill_for, pending.hook
-        )
+        timeout_s = min(remaining_s, ABANDONED_MAX_S) + STOP_TIMEOUT_S
+        self._stopping.ask(self._worker, pending.number, pending.hook, timeout_s)
 
-    def _kill_for(self, hook: HookInfo) -> None:
-        if self._worker is None:
+    def _not_stopped(self, worker: WorkerProcess, number: int, hook: HookInfo) -> None:
+        self._start_task(self._end_for(worker, number, hook))
+
+    async def _end_for(self, worker: WorkerProcess, number: int, hook: HookInfo) -> None:
+        """End the worker for a function that has not stopped, or for the one that keeps it from stopping."""
+        running = await worker.running_call()
+        if worker is not self._worker or number not in self._stopping:
             return
-        self._killed_for = hook
-        self._worker.kill(f"{hook} has not stopped")
+        call = self._schedule.running.get(running)
+        blocking = self._streams.hook_of(running) if call is None else call.hook
+        is_other = blocking is not None and running != number
+        self._killed_for = blocking or hook
+        worker.kill(f"{blocking} blocks it" if is_other else f"{hook} has not stopped")
 
     # ---- messages of the worker
 
@@ -325,8 +353,7 @@ class WorkerRunner:
         if pending is None:
             self._note_stray(worker)
             return
-        if self._stopping and (timer := self._stopping.pop(pending.number, None)) is not None:
-            timer.cancel()
+        self._stopping.stopped(pending.number)
         if pending.stream is not None and "result" in message:
             self._streams.begin(pending.number, pending.hook, pending.stream)
             if pending.is_over:
@@ -365,8 +392,7 @@ class WorkerRunner:
             if not self._streams.receive(number, message["event"]):
                 worker.kill(f"{hook} has sent more events than it may")
         else:
-            if (timer := self._stopping.pop(number, None)) is not None:
-                timer.cancel()
+            self._stopping.stopped(number)
             self._streams.end(number, message.get("end"))
 
     def _events_read(self, number: int, count: int) -> None:
@@ -378,13 +404,8 @@ class WorkerRunner:
 
         Others that have the worker for themselves may keep it from stopping for a while.
         """
-        hook = self._streams.hook_of(number)
-        if hook is None or number in self._stopping:
-            return
-        if self._worker is None or not self._worker.is_connected:
-            return
-        self._worker.send(frame({"cancel": number}))
-        self._stopping[number] = self._loop.call_later(self._wait_max_s, self._kill_for, hook)
+        if (hook := self._streams.hook_of(number)) is not None:
+            self._stopping.ask(self._worker, number, hook, self._wait_max_s)
 
     # ---- the end of a worker, and the next one
 
@@ -396,13 +417,16 @@ class WorkerRunner:
         if self._state is not State.READY:
             return  # The caller of `start` sees that.
         self._state = State.STARTING
-        is_known = self._killed_for is not None
+        killed_for = self._killed_for
+        is_known = killed_for is not None
         self._decide_calls(why, is_known=is_known)
         if self._loop.time() - self._started_at > HEALTHY_S:
             self._ends = 0
-        # A function that does not stop has taken its time already: a delay would take that of all others.
-        delay_s = self._restart.delay_s(self._ends - 1) if self._ends and not is_known else 0.0
-        self._begin_restart(delay_s, counts=not is_known)
+        # A late call has taken its time already: a delay would take that of all others. A function for a
+        # watch may do the same again as soon as its client begins again.
+        counts = killed_for is None or killed_for.kind is Kind.WATCH
+        delay_s = self._restart.delay_s(self._ends - 1) if self._ends and counts else 0.0
+        self._begin_restart(delay_s, counts=counts)
         self._on_end(why, delay_s)
 
     def _decide_calls(self, why: str, *, is_known: bool) -> None:
@@ -410,7 +434,7 @@ class WorkerRunner:
 
         is_known: whether the worker was ended because of a function whose call is over already.
         """
-        self._forget_stopping()
+        self._stopping.forget()
         after = self._schedule.worker_ended(is_known=is_known)
         for each in after.failed:
             each.fail(f"{each.hook} has ended its worker: {why}", Failure.ENDED)
@@ -431,7 +455,9 @@ class WorkerRunner:
             try:
                 self._require_replaceable(info)
             except CannotLoad:
-                await self._close_worker()
+                worker, self._worker = self._worker, None
+                if worker is not None:
+                    await worker.close()
                 raise
         except CannotLoad as error:
             log.error("extension %s cannot be started again: %s", self.info.name, error)
@@ -443,7 +469,7 @@ class WorkerRunner:
 
     async def _start_worker(self) -> ExtensionInfo:
         """Start a worker. Returns the extension that it runs. Raises CannotLoad."""
-        self._worker = worker = self._new_worker()
+        self._worker = worker = WorkerProcess(self._spec, self._receive, self._ended)
         self._started_at = self._loop.time()
         self._killed_for, self._strays = None, 0
         try:
@@ -464,14 +490,6 @@ class WorkerRunner:
         """Note the files in the first message of a worker."""
         if isinstance(files := first.get("files"), list):
             self.files, self.imported_after_ns = [Path(str(each)) for each in files], worker.made_at_ns
-
-    def _new_worker(self) -> WorkerProcess:
-        return WorkerProcess(self._spec, self._receive, self._ended)
-
-    async def _close_worker(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            await worker.close()
 
     def update_api(self) -> None:
         """Tell the worker how it reaches the server, after that has changed."""
