@@ -142,22 +142,24 @@ def extension_tasks(core: Core, lifecycle: NamespaceLifecycle) -> Iterator[Backg
     reports = ExtensionEvents(core.registry, core.served, events, core.loop_clock)
     core.extensions.on_worker_end = reports.worker_ended
     yield BackgroundTask("extension-events", reports.run)
-    watched = [(each, _watched(each)) for each in runners]
+    extensions = [(each, ExtensionFiles(each)) for each in runners]
     wanted = core.extensions.wants_reload
-    yield BackgroundTask("extension-reload", partial(_reload_when_wanted, wanted, watched))
-    for runner, files in watched:
+    yield BackgroundTask("extension-reload", partial(_reload_when_wanted, wanted, extensions))
+    for runner, files in extensions:
         if runner.files:
-            yield BackgroundTask("extension-files", files.run)
+            yield BackgroundTask("extension-files", files.watched.run)
 
 
 async def _reload_when_wanted(
-    wanted: asyncio.Event, extensions: Sequence[tuple[WorkerRunner, WatchedFiles]]
+    wanted: asyncio.Event, extensions: Sequence[tuple[WorkerRunner, ExtensionFiles]]
 ) -> None:
     """Reload all extensions whenever the event is set, until cancelled."""
     while True:
         await wanted.wait()
+        # So it is known that files that were written before are imported, and they are not imported again.
+        await asyncio.sleep(_FILE_CLOCK_NS / 1e9)
         wanted.clear()
-        for runner, watched in extensions:
+        for runner, files in extensions:
             name = runner.info.name
             try:
                 await runner.reload()
@@ -165,24 +167,33 @@ async def _reload_when_wanted(
                 log.error("extension %s: keeping the previous code: %s", name, error)
             else:
                 log.info("extension %s: reloaded", name)
-                _watch_new_files(runner, watched)
+                files.imported()
 
 
-def _watched(runner: WorkerRunner) -> WatchedFiles:
-    async def reload(_: Sequence[bytes]) -> None:
-        await runner.reload()
-        _watch_new_files(runner, watched)
+class ExtensionFiles:
+    """The files of an extension's code, which is reloaded when they change.
 
-    contents = [_imported_content(runner, each) for each in runner.files]
-    watched = WatchedFiles(f"extension {runner.info.name}", runner.files, contents, reload)
-    return watched
+    watched: looks for changes. Raises OSError.
+    """
 
+    def __init__(self, runner: WorkerRunner) -> None:
+        self._runner = runner
+        self._contents = [_imported_content(runner, each) for each in runner.files]
+        what = f"extension {runner.info.name}"
+        self.watched = WatchedFiles(what, runner.files, self._contents, self._reload)
 
-def _watch_new_files(runner: WorkerRunner, watched: WatchedFiles) -> None:
-    """Watch the files that new code has imported."""
-    paths = [each for each in runner.files if each.exists()]
-    if not {*paths} <= {*watched.paths}:
-        watched.watch(paths, [_imported_content(runner, each) for each in paths])
+    async def _reload(self, contents: Sequence[bytes]) -> None:
+        # Another reload may have imported the files meanwhile.
+        await self._runner.reload(lambda: [*contents] != self._contents)
+        self.imported()
+
+    def imported(self) -> None:
+        """Note that the files were imported, if only because of SIGHUP, and watch those that are new."""
+        paths = [each for each in self._runner.files if each.exists()]
+        contents = [_imported_content(self._runner, each) for each in paths]
+        if contents != self._contents or paths != [*self.watched.paths]:
+            self._contents = contents
+            self.watched.watch(paths, contents)
 
 
 def _imported_content(runner: WorkerRunner, path: Path) -> bytes:

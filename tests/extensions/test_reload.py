@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 
+from apiserver.app.extensions import ExtensionFiles
 from apiserver.extensions import Extension
 from apiserver.extensions.host.runner import ExtensionInfo
+from apiserver.extensions.host.worker_runner import WorkerRunner
 from tests.extensions.support import worker_of
 from tests.support.api import Api
 from tests.support.eventually import until
@@ -195,6 +199,64 @@ def test_a_file_that_changes_while_new_code_imports_it_is_imported_again(code: C
     with Api(code.server) as api:
         until(lambda: "[+]extension-own-shelf ok" in api.get("/readyz?verbose").body.decode())
         until(lambda: color_of_new(api) == "dark blue")
+
+
+class Reloads:
+    """Counts reloads, which import the files as they are.
+
+    may_go: set to let them end. is_asked: set when a second one is asked for.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.info, self.files = SimpleNamespace(name="own"), [file]
+        self.count, self.imported_after_ns = 0, self._now_ns()
+        self.may_go, self.is_asked, self._lock = asyncio.Event(), asyncio.Event(), asyncio.Lock()
+        self.may_go.set()
+
+    def _now_ns(self) -> int:
+        """A time at which it is known that the file has not changed since."""
+        return self.files[0].stat().st_mtime_ns + 1_000_000_000
+
+    async def reload(self, is_needed: Callable[[], bool] = lambda: True) -> None:
+        if self._lock.locked():
+            self.is_asked.set()
+        async with self._lock:
+            if is_needed():
+                self.count += 1
+                self.imported_after_ns = self._now_ns()
+                await self.may_go.wait()
+
+
+async def test_a_hangup_signal_after_a_change_reloads_once(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("a")
+    runner = Reloads(file)
+    files = ExtensionFiles(cast(WorkerRunner, runner))
+
+    async def hang_up() -> None:
+        await runner.reload()
+        files.imported()
+
+    async def look() -> None:
+        for _ in range(3):
+            await files.watched.look()
+
+    await look()
+    assert runner.count == 0
+    file.write_text("bb")
+    await hang_up()
+    await look()
+    assert runner.count == 1, "nothing has changed since"
+    file.write_text("ccc")
+    runner.may_go.clear()
+    reloading, looking = asyncio.create_task(hang_up()), asyncio.create_task(look())
+    await runner.is_asked.wait()
+    runner.may_go.set()
+    await asyncio.gather(reloading, looking)
+    assert runner.count == 2, "the change was noticed while the reload ran"
+    file.write_text("dddd")
+    await look()
+    assert runner.count == 3, "nobody else has reloaded"
 
 
 def test_a_hangup_signal_reloads(code: Code) -> None:

@@ -130,13 +130,14 @@ class WorkerRunner:
             raise CannotLoad("its worker has ended")
         self._state = State.READY
 
-    async def reload(self) -> None:
+    async def reload(self, is_needed: Callable[[], bool] = lambda: True) -> None:
         """Replace the worker by one with the current code. Raises ValueError if that is not possible.
 
-        Then the old worker stays, if there is one.
+        Then the old worker stays, if there is one. is_needed: called once no other reload is running.
         """
         async with self._reloading:
-            await self._reload()
+            if is_needed():
+                await self._reload()
 
     async def _reload(self) -> None:
         if self._state is not State.READY:  # The next worker has the current code: start it now.
