@@ -54,9 +54,13 @@ def framed(encoded: bytes) -> bytes:
 
 
 class FrameReader:
-    """Finds messages in what is received in pieces. frame_bytes_max: of one message; 0 for no limit."""
+    """Finds messages in what is received in pieces. frame_bytes_max: of one message; 0 for no limit.
+
+    message_bytes: the size of the message that was returned last.
+    """
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self.message_bytes = 0
         self._received = bytearray()
         self._frame_bytes_max = frame_bytes_max
 
@@ -65,7 +69,8 @@ class FrameReader:
         # Most messages come alone and in one piece.
         end = len(data)
         if not self._received and end >= _LENGTH_BYTES and _length(data) == end - _LENGTH_BYTES:
-            self._require_allowed(end - _LENGTH_BYTES)
+            self.message_bytes = end - _LENGTH_BYTES
+            self._require_allowed(self.message_bytes)
             return (_message(memoryview(data)[_LENGTH_BYTES:]),)
         return self._split(data)
 
@@ -79,6 +84,7 @@ class FrameReader:
             if len(received) < end:
                 return
             message = _message(memoryview(received)[_LENGTH_BYTES:end])
+            self.message_bytes = length
             del received[:end]
             yield message
 

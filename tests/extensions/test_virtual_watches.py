@@ -16,7 +16,7 @@ import pytest
 
 from apiserver.extensions import Extension
 from apiserver.extensions.hooks import Kind
-from apiserver.extensions.host.event_stream import STREAMS_MAX, EventStream
+from apiserver.extensions.host.event_stream import STREAMS_MAX, UNREAD_BYTES_MAX, EventStream
 from apiserver.extensions.host.runner import Failure, HookFailed
 from apiserver.extensions.host.virtual_objects import VirtualObject
 from apiserver.extensions.host.virtual_registry import (
@@ -25,7 +25,7 @@ from apiserver.extensions.host.virtual_registry import (
     VirtualFunctions,
     VirtualRegistry,
 )
-from apiserver.extensions.host.worker_runner import RESTART
+from apiserver.extensions.host.worker_runner import RESTART, WorkerRunner
 from apiserver.meta.errors import InternalError, TooManyRequests
 from apiserver.meta.options import ListOptions
 from apiserver.registry.selection import Selection
@@ -283,9 +283,37 @@ def test_a_function_that_does_not_stop_ends_its_worker(api: Api) -> None:
 # ---- bounds
 
 
-def test_a_stream_refuses_more_events_than_a_function_may_send() -> None:
+# The sizes of events, in bytes → how many of them are taken before one is refused.
+UNREAD: Final = {
+    "few large ones": ([UNREAD_BYTES_MAX - 1, 16 << 20, 1], 2),
+    "many small ones": ([1] * 65, 64),
+    "as much as a worker sends": ([16 * 1024 + 64] * 64, 64),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+async def test_a_stream_refuses_more_events_than_a_function_may_send(case: str) -> None:
+    sizes, taken = UNREAD[case]
     stream = EventStream(lambda _: None, lambda: None)
-    assert [stream.receive({}) for _ in range(65)] == [True] * 64 + [False]
+    assert [stream.receive({}, each) for each in sizes] == [True] * taken + [False] * (len(sizes) - taken)
+    assert len(await stream.read()) == taken
+    assert stream.receive({}, sizes[0]), "those before are read"
+
+
+async def test_watches_that_are_beginning_are_counted() -> None:
+    runner = WorkerRunner(MODULE, lambda _: {}, lambda *_: None)
+    await runner.start()
+    try:
+        hook = next(each for each in runner.info.hooks if each.kind is Kind.WATCH)
+        call = json.dumps({"request": {"namespace": "quiet"}}).encode()
+        begun = [asyncio.create_task(runner.watch(hook, call)) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert (runner.streams_open, any(each.done() for each in begun)) == (3, False)
+        await asyncio.gather(*begun)
+        assert runner.streams_open == 3
+    finally:
+        await runner.close()
+    assert runner.streams_open == 0
 
 
 NAMES: Final = ("a", "b", "c")

@@ -46,6 +46,11 @@ class CallSchedule:
     def has_waiting(self) -> bool:
         return bool(self._waiting or self._suspects)
 
+    @property
+    def streams_beginning(self) -> int:
+        """How many watches have been asked for and have not begun."""
+        return sum(each.stream is not None for each in self.calls())
+
     def calls(self) -> list[PendingCall]:
         """Returns the calls that run or wait."""
         return [*self.running.values(), *self._suspects, *self._waiting]

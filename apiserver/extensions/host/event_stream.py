@@ -7,11 +7,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from apiserver.extensions.event_streams import EVENTS_UNREAD_MAX
+from apiserver.extensions.event_streams import EVENT_BYTES_UNREAD_MAX, EVENTS_UNREAD_MAX
 from apiserver.extensions.host.runner import Failure, HookFailed, HookInfo
 
-# Of one extension, in this process. More are refused.
+# Of one extension, in this process, with those that are beginning. More are refused.
 STREAMS_MAX: Final = 1_000
+# How large the unread events of a watch may be before another one arrives, which has at most
+# `frames.FRAME_BYTES_MAX`. The worker counts events, and the server the messages with them, which are some
+# bytes longer.
+UNREAD_BYTES_MAX: Final = EVENT_BYTES_UNREAD_MAX + EVENTS_UNREAD_MAX * 64
 
 
 class EventStream:
@@ -23,6 +27,7 @@ class EventStream:
     def __init__(self, on_read: Callable[[int], None], on_close: Callable[[], None]) -> None:
         self._on_read, self._on_close = on_read, on_close
         self._events: deque[Any] = deque()
+        self._unread_bytes = 0
         self._changed = asyncio.Event()
         self._failure: HookFailed | None = None
         self._is_ended = self._is_closed = False
@@ -31,12 +36,16 @@ class EventStream:
 
     # ---- for the runner
 
-    def receive(self, event: Any) -> bool:
-        """Add an event. Returns False if more are unread than the function may send."""
-        if not self._is_closed:
-            self._events.append(event)
-            self._changed.set()
-        return len(self._events) <= EVENTS_UNREAD_MAX
+    def receive(self, event: Any, size_bytes: int) -> bool:
+        """Add an event. Returns False if more are unread, or larger ones, than the function may send."""
+        if self._is_closed:
+            return True
+        if len(self._events) >= EVENTS_UNREAD_MAX or self._unread_bytes >= UNREAD_BYTES_MAX:
+            return False
+        self._events.append(event)
+        self._unread_bytes += size_bytes
+        self._changed.set()
+        return True
 
     def end(self, failure: HookFailed | None = None, result: Mapping[str, Any] | None = None) -> None:
         """Note that no more events come, as the function has ended, or its worker."""
@@ -52,6 +61,7 @@ class EventStream:
             await self._changed.wait()
         found = list(self._events)
         self._events.clear()
+        self._unread_bytes = 0
         if found:
             self._on_read(len(found))
         elif self._failure is not None:
@@ -85,10 +95,10 @@ class EventStreams:
         found = self._streams.get(number) if isinstance(number, int) else None
         return None if found is None else found[0]
 
-    def receive(self, number: int, event: Any) -> bool:
+    def receive(self, number: int, event: Any, size_bytes: int) -> bool:
         """Add an event to a watch: see `EventStream.receive`."""
         _, stream = self._streams[number]
-        return stream.receive(event)
+        return stream.receive(event, size_bytes)
 
     def end(self, number: int, end: Any) -> None:
         """End a watch as its function has ended. end: what the worker says about that."""

@@ -93,7 +93,7 @@ class LocalRunner:
         stream = EventStream(window.read, stop)
 
         def send(encoded: bytes) -> None:
-            stream.receive(orjson.loads(encoded))
+            stream.receive(orjson.loads(encoded), len(encoded))
 
         def end(task: asyncio.Task[dict[str, Any]]) -> None:
             self._streams.discard(task)

@@ -187,7 +187,7 @@ class Runner(Protocol):
 
     @property
     def streams_open(self) -> int:
-        """How many functions yield events."""
+        """How many functions yield events, or are called for a watch and have not begun."""
         ...
 
     async def watch(self, hook: HookInfo, call: bytes, timeout_s: float | None = None) -> EventSource:

@@ -59,6 +59,11 @@ class WorkerProcess(asyncio.Protocol):
         return self._process.pid
 
     @property
+    def message_bytes(self) -> int:
+        """The size of the message that was received last."""
+        return self._reader.message_bytes
+
+    @property
     def is_connected(self) -> bool:
         """Whether the process receives what is sent to it: no longer, some time before `ended` is called."""
         return self._transport is not None and not self._transport.is_closing()
@@ -183,7 +188,7 @@ def described(first: Mapping[str, Any]) -> ExtensionInfo:
 
 @contextmanager
 def readable_description() -> Iterator[None]:
-    """Raises CannotLoad if what a worker says about its extension cannot be read."""
+    """Turns errors in what a worker says about its extension, while it is read, into CannotLoad."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -283,11 +283,8 @@ class WorkerRunner:
         if pending.number in self._schedule.running:
             self._late(pending)
         else:
-            self._not_begun(pending)
-
-    def _not_begun(self, pending: PendingCall) -> None:
-        failure = Failure.TIMEOUT if self._state is State.READY else Failure.NOT_RUNNING
-        pending.fail(f"{pending.hook} could not begin within {self._wait_max_s:g} s", failure)
+            failure = Failure.TIMEOUT if self._state is State.READY else Failure.NOT_RUNNING
+            pending.fail(f"{pending.hook} could not begin within {self._wait_max_s:g} s", failure)
 
     def _late(self, pending: PendingCall) -> None:
         if len(self._streams) and self._worker is not None:
@@ -383,14 +380,14 @@ class WorkerRunner:
 
     @property
     def streams_open(self) -> int:
-        return len(self._streams)
+        return len(self._streams) + self._schedule.streams_beginning
 
     def _receive_event(self, worker: WorkerProcess, number: Any, message: Mapping[str, Any]) -> None:
         hook = self._streams.hook_of(number)
         if hook is None:
             self._note_stray(worker)
         elif "event" in message:
-            if not self._streams.receive(number, message["event"]):
+            if not self._streams.receive(number, message["event"], worker.message_bytes):
                 worker.kill(f"{hook} has sent more events than it may")
         else:
             self._stopping.stopped(number)
