@@ -109,6 +109,7 @@ class Extension:
         where: str = "",
         reinvoke: bool = False,
         inline: bool = False,
+        side_effects: bool = False,
         timeout_s: float | None = None,
         on_error: str | None = None,
     ) -> Callable[[F], F]:
@@ -121,8 +122,10 @@ class Extension:
         where: a CEL expression about `object`, `oldObject`, `request`, as in matchConditions of webhooks.
         reinvoke: call it again if something later has changed the object.
         inline: run it in the server's process. The function must not be async, and cannot be interrupted.
+        side_effects: whether it changes anything else than the object. Dry runs are then refused, unless the
+            function takes `dry_run` or `request`, and so can leave that out.
         """
-        options = {**_admission(resources, on, where), "reinvoke": reinvoke}
+        options = {**_admission(resources, on, where), "reinvoke": reinvoke, "sideEffects": side_effects}
         return self._decorator(Kind.MUTATE, options, timeout_s, on_error, inline=inline)
 
     def validate(
@@ -131,6 +134,7 @@ class Extension:
         on: str | Collection[str] = ("create", "update"),
         where: str = "",
         inline: bool = False,
+        side_effects: bool = False,
         timeout_s: float | None = None,
         on_error: str | None = None,
     ) -> Callable[[F], F]:
@@ -138,7 +142,7 @@ class Extension:
 
         The parameters are those of `mutate`.
         """
-        options = _admission(resources, on, where)
+        options = {**_admission(resources, on, where), "sideEffects": side_effects}
         return self._decorator(Kind.VALIDATE, options, timeout_s, on_error, inline=inline)
 
     # ---- custom resources

@@ -57,6 +57,10 @@ class Mode(enum.StrEnum):
 THREADS_MAX: Final = 128
 
 
+# A function that takes one of these arguments knows whether a request is a dry run.
+SHOWS_DRY_RUN: Final = frozenset({"dry_run", "request"})
+
+
 class OnError(enum.StrEnum):
     """What happens to a write if a function fails or is late.
 

@@ -151,6 +151,29 @@ def test_a_function_takes_what_its_parameters_name(api: Api, server: ServerProce
     assert updated.warnings == ["dry_run=False"]
 
 
+# As webhooks by their sideEffects: what a dry run shows; None if it is refused.
+DRY_RUNS: Final = {
+    "sets_a_field": {"a": "b", "currency": "EUR"},
+    "has_side_effects": None,
+    "leaves_out_side_effects": {"a": "b", "counted": "False"},
+    "asks_the_request": {"a": "b", "counted": "False"},
+    "is_not_ignored": None,
+    "validates_with_side_effects": None,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", DRY_RUNS)
+def test_dry_runs_are_refused_if_a_function_would_have_side_effects(api: Api, case: str, mode: str) -> None:
+    answer, shown = post(api, case, mode, "?dryRun=All"), DRY_RUNS[case]
+    if shown is None:
+        message = f'extension "{mode}": {case} does not support dry run'
+        assert (answer.status, answer.reason, answer.message) == (400, "BadRequest", message)
+    else:
+        assert answer.ok()["data"] == shown
+    assert post(api, case, mode).status == 201
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_audit_events_show_annotations_changes_and_ignored_failures(
     api: Api, server: ServerProcess, mode: str

@@ -103,6 +103,7 @@ def test_the_description_has_what_the_server_needs() -> None:
                     "resources": ["pods", "deployments.v1.apps"],
                     "operations": ["create"],
                     "where": "object.spec.x > 1",
+                    "sideEffects": False,
                 },
             }
         ],

@@ -10,6 +10,7 @@ from apiserver.admission.rules import RuleWithOperations
 from apiserver.cel.admission import NAMESPACE_OBJECT
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.extensions.errors import InvalidExtension
+from apiserver.extensions.hooks import SHOWS_DRY_RUN
 from apiserver.extensions.host.hooks import ExtensionHook
 from apiserver.extensions.resource_names import ResourceName
 from apiserver.meta.vocabulary import GroupResource
@@ -19,13 +20,15 @@ from apiserver.registry.served_resource import ResourceTable
 class AdmissionFunction:
     """A function that mutates or validates. hook: calls it. condition: its `where`, if it has one.
 
-    is_called_again: its `reinvoke`. Raises InvalidExtension for a condition that does not compile.
+    is_called_again: its `reinvoke`. has_side_effects: whether a dry run would change something else than the
+    object. Raises InvalidExtension for a condition that does not compile.
     """
 
     def __init__(self, hook: ExtensionHook) -> None:
         options = hook.info.options
         self.hook = hook
         self.is_called_again = bool(options.get("reinvoke"))
+        self.has_side_effects = bool(options["sideEffects"]) and SHOWS_DRY_RUN.isdisjoint(hook.info.wants)
         self.conditions = conditions_of(f"{hook}", options["where"])
         self._names = [ResourceName.of(each) for each in options["resources"]]
         self._operations = frozenset(each.upper() for each in options["operations"])

@@ -27,7 +27,7 @@ from apiserver.extensions.host.hooks import ExtensionHook, ExtensionHooks
 from apiserver.extensions.host.runner import HookFailed
 from apiserver.load.size_class import size_class
 from apiserver.meta.brand import Brand
-from apiserver.meta.errors import ApiError, InternalError
+from apiserver.meta.errors import ApiError, BadRequest, InternalError
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource, ServedTable
 
@@ -116,15 +116,23 @@ class ExtensionPlugin(Plugin):
             }
         return found
 
-    async def _meets_condition(
+    async def _is_called(
         self, function: AdmissionFunction, write: ReviewedWrite, resource: ServedResource
     ) -> bool:
         """Whether the condition of a function, if it has one, selects a write.
 
-        Raises ApiError if it cannot be evaluated.
+        Raises ApiError if it cannot be evaluated, and BadRequest for a dry run that would have side effects.
         """
-        if not function.conditions:
-            return True
+        if function.conditions and not await self._meets_condition(function, write, resource):
+            return False
+        if function.has_side_effects and not write.attributes.allows_side_effects:
+            hook = function.hook
+            raise BadRequest(f'extension "{hook.extension}": {hook.info.name} does not support dry run')
+        return True
+
+    async def _meets_condition(
+        self, function: AdmissionFunction, write: ReviewedWrite, resource: ServedResource
+    ) -> bool:
         namespaces = self._with.namespaces if function.sees_namespace else None
         conditions = Conditions(function.conditions, self._with.authorize, namespaces)
         outcome = await conditions.outcome(write, resource, write.description(resource, self._meta_group))
@@ -306,7 +314,8 @@ class MutatingExtension(ExtensionPlugin):
         Returns None if its condition does not select the write.
         """
         hook, (number, resource) = function.hook, matched[function]
-        if function.conditions and not await self._meets_condition(function, write, resource):
+        is_special = function.conditions or function.has_side_effects
+        if is_special and not await self._is_called(function, write, resource):
             return None
         began = perf_counter()
         try:
@@ -381,7 +390,7 @@ class ValidatingExtension(ExtensionPlugin):
         calls = [
             (each.hook, matched.resource)
             for each, matched in self._functions_of(write).items()
-            if await self._meets_condition(each, write, matched.resource)
+            if await self._is_called(each, write, matched.resource)
         ]
         if not calls:
             return None

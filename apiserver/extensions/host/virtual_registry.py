@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from apiserver.extensions.event_streams import EVENT_TYPES
-from apiserver.extensions.hooks import Kind
+from apiserver.extensions.hooks import SHOWS_DRY_RUN, Kind
 from apiserver.extensions.host.event_stream import STREAMS_MAX
 from apiserver.extensions.host.hooks import ExtensionHook
 from apiserver.extensions.host.runner import EventSource, HookFailed
@@ -43,8 +43,6 @@ from apiserver.storage.watch_cache import EventType, KeyVersion
 
 _T = TypeVar("_T")
 
-# The arguments of functions that know of dry runs. Others are not called for them.
-_SHOWS_DRY_RUN: Final = frozenset({"dry_run", "request"})
 # Objects of functions have no revision. Within a write, all have this one.
 _REVISION: Final = 1
 _WARNINGS_MAX: Final = 100
@@ -243,7 +241,7 @@ class VirtualRegistry:
 
     def _is_called(self, kind: Kind, *, is_dry_run: bool) -> bool:
         """Whether a function is called: for dry runs only if it knows of them."""
-        return not is_dry_run or not _SHOWS_DRY_RUN.isdisjoint(self._hooks[kind].info.wants)
+        return not is_dry_run or not SHOWS_DRY_RUN.isdisjoint(self._hooks[kind].info.wants)
 
     async def _call(
         self,

@@ -199,7 +199,33 @@ def takes_all(
     }
 
 
+# Dry runs are refused, as the functions could not leave out what they do beside.
+@mutates(side_effects=True)
+def has_side_effects(config_map: Any) -> None:
+    config_map["data"]["counted"] = "yes"
+
+
+@mutates(side_effects=True)
+def leaves_out_side_effects(config_map: Any, dry_run: bool) -> None:
+    config_map["data"]["counted"] = str(not dry_run)
+
+
+@mutates(side_effects=True)
+def asks_the_request(config_map: Any, request: Any) -> None:
+    config_map["data"]["counted"] = str(not request.dry_run)
+
+
+@mutates(side_effects=True, on_error="ignore")
+def is_not_ignored(config_map: Any) -> None:
+    config_map["data"]["counted"] = "yes"
+
+
 # ---- functions that validate
+
+
+@validates(side_effects=True)
+def validates_with_side_effects(config_map: Any) -> None:
+    pass
 
 
 @validates()
