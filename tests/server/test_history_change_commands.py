@@ -1,17 +1,33 @@
-"""`apiserver history changes`: what has changed lately, and who changed it."""
+"""`apiserver history changes` and `undo --by`: what users have changed lately, and how to take it back."""
 
 from __future__ import annotations
 
+import base64
 import json
+import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.server.test_history_changes import CONFIG_MAPS, DEPLOYMENTS, changes, config_map, now
+from tests.server.test_history_changes import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    EVERYTHING,
+    MAY_SEE,
+    SECRETS,
+    asking,
+    changes,
+    config_map,
+    now,
+    version_of,
+)
 from tests.server.test_history_commands import columns, history, printed, refused
 from tests.support.api import Api
+from tests.support.etcd_process import wheel_etcd
+from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
@@ -102,3 +118,207 @@ def test_usage_errors(server: ServerProcess, arguments: list[str]) -> None:
 def test_a_server_without_a_history_says_so(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
         assert refused(history(server, "changes")) == "the server has no history; it must run with --history"
+
+
+# ---- apiserver history undo --by
+
+
+@pytest.fixture(params=["embedded", "etcd"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server on each store."""
+    if request.param == "embedded":
+        with ServerProcess(tmp_path / "data", "--history") as server:
+            yield server
+        return
+    with (
+        wheel_etcd(tmp_path) as etcd,
+        ServerProcess(tmp_path / "data", f"--etcd-servers={etcd.url}", "--history") as server,
+    ):
+        yield server
+
+
+def data_of(api: Api) -> dict[str, Any]:
+    return {each["metadata"]["name"]: each.get("data") for each in api.get(CONFIG_MAPS).ok()["items"]}
+
+
+class Vandal:
+    """A user who writes ConfigMaps at random."""
+
+    def __init__(self, api: Api, seed: int) -> None:
+        self.api, self.random = api, random.Random(seed)
+        self.headers = grant(api, "", f"vandal-{seed}", EVERYTHING)
+
+    def step(self) -> None:
+        name, value = f"o{self.random.randrange(4)}", str(self.random.randrange(1_000))
+        api, one, headers = self.api, f"{CONFIG_MAPS}/{name}", self.headers
+        match self.random.randrange(6):
+            case 0 | 1:
+                api.post(CONFIG_MAPS, config_map(name, k=value), headers=headers)
+            case 2:
+                api.put(one, config_map(name, k=value, **{f"k{value[0]}": value}), headers=headers)
+            case 3:
+                api.patch(one, {"data": {"k": value}, "metadata": {"labels": {"l": value}}}, headers=headers)
+            case 4:
+                api.apply(f"{one}?fieldManager=m&force=true", config_map(name, k=value), headers=headers)
+            case _:
+                api.delete(one, headers=headers)
+
+
+def said(text: str) -> list[str]:
+    """Returns what undoing has printed, without what a dry run does not know."""
+    text = text.replace(" (server dry run)", "")
+    return re.sub(r"(the new|a new) UID( [0-9a-f-]{36})? \(before: [^)]*\)", "a new UID", text).splitlines()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_everything_that_one_user_has_done_is_undone(server: ServerProcess, api: Api, seed: int) -> None:
+    """And a dry run says before what will be done."""
+    for number in (0, 1):
+        api.send("PUT", f"{CONFIG_MAPS}/o{number}", config_map(f"o{number}", k="before", other="1"))
+    vandal = Vandal(api, seed)
+    before, begin = data_of(api), now(api)
+    for _ in range(25):
+        vandal.step()
+    arguments = ("undo", f"--by=vandal-{seed}", "--since", begin)
+    after = api.get(CONFIG_MAPS).ok()
+    assert data_of(api) != before
+    dry = printed(history(server, *arguments, "--dry-run=server"))
+    assert api.get(CONFIG_MAPS).ok()["items"] == after["items"]
+    assert said(printed(history(server, *arguments))) == said(dry)
+    assert data_of(api) == before
+    last = dry.splitlines()[-1]
+    count = len(changes(api, since=begin, by=f"vandal-{seed}"))
+    assert re.fullmatch(rf"undone \d+ of {count} changes by vandal-{seed} \(server dry run\)", last)
+
+
+def test_changes_in_every_way_are_undone_on_each_store(store: ServerProcess) -> None:
+    with Api(store) as api:
+        user = grant(api, "", "vandal", EVERYTHING)
+        for name in ("kept", "deleted", "swept-1", "swept-2"):
+            api.post(CONFIG_MAPS, config_map(name, a="1")).ok()
+        api.post(DEPLOYMENTS, deployment("web")).ok()
+        api.patch(f"{DEPLOYMENTS}/web/status", {"status": {"replicas": 1}}).ok()
+        before, begin = data_of(api), now(api)
+        api.patch(f"{CONFIG_MAPS}/kept", {"data": {"a": "2"}}, headers=user).ok()
+        api.patch(f"{CONFIG_MAPS}/kept", {"data": {"b": "1"}}).ok()
+        api.patch(f"{CONFIG_MAPS}/deleted", {"data": {"a": "2"}}, headers=user).ok()
+        api.delete(f"{CONFIG_MAPS}/deleted", headers=user).ok()
+        api.delete(f"{CONFIG_MAPS}?fieldSelector=metadata.name!=kept", headers=user).ok()
+        api.post(CONFIG_MAPS, config_map("new"), headers=user).ok()
+        api.patch(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 5}}, headers=user).ok()
+        api.patch(f"{DEPLOYMENTS}/web/status", {"status": {"replicas": 5}}, headers=user).ok()
+        out = printed(history(store, "undo", "--by=vandal", "--since", begin))
+        assert "configmaps/deleted in default: undone change" in out
+        assert "created again with the new UID" in out
+        # What others have changed stays.
+        assert data_of(api) == before | {"kept": {"a": "1", "b": "1"}}
+        web = api.get(f"{DEPLOYMENTS}/web").ok()
+        assert (web["spec"]["replicas"], web["status"]["replicas"]) == (1, 1)
+        authors = {each["user"] for each in changes(api, since=begin)}
+        # The undoing is by the user of the command.
+        assert authors >= {"vandal", "admin", "kubernetes-admin"}
+
+
+def test_what_others_have_changed_since_is_refused_and_the_rest_is_undone(
+    server: ServerProcess, api: Api
+) -> None:
+    user = grant(api, "", "meddler", EVERYTHING)
+    other = grant(api, "default", "later-one", rule("patch delete create", "configmaps"))
+    for name in ("free", "taken", "gone", "replaced"):
+        api.post(CONFIG_MAPS, config_map(name, a="1")).ok()
+    begin = now(api)
+    for name in ("replaced", "gone", "taken", "free"):
+        api.patch(f"{CONFIG_MAPS}/{name}", {"data": {"a": "2"}}, headers=user).ok()
+    taken = version_of(api.patch(f"{CONFIG_MAPS}/taken", {"data": {"a": "3"}}, headers=other).ok())
+    api.patch(f"{CONFIG_MAPS}/taken", {"data": {"a": "4"}}, headers=user).ok()
+    api.delete(f"{CONFIG_MAPS}/gone", headers=other).ok()
+    api.delete(f"{CONFIG_MAPS}/replaced", headers=user).ok()
+    api.post(CONFIG_MAPS, config_map("replaced", a="9"), headers=other).ok()
+    for flags in (["--dry-run=server"], []):
+        ended = history(server, "undo", "--by=meddler", "--since", begin, *flags)
+        assert ended.returncode == 1
+        lines = sorted(ended.stderr.splitlines())
+        assert len(lines) == 4
+        # Not the command itself, which has just undone the last change of this field.
+        later = rf"data\.a has been changed by later-one at \S+ \(version {taken}\)$"
+        assert re.search(rf"of configmaps/taken in default: {later}", lines[0])
+        assert "configmaps/gone in default has been deleted by later-one at" in lines[1]
+        assert "configmaps/replaced in default has been created again by later-one at" in lines[2]
+        assert "configmaps/replaced in default has been deleted by meddler at" in lines[3]
+        assert ended.stdout.splitlines()[-1].startswith("undone 2 of 6 changes by meddler")
+    assert {name: data_of(api)[name] for name in ("free", "taken", "replaced")} == {
+        "free": {"a": "1"},
+        "taken": {"a": "3"},
+        "replaced": {"a": "9"},
+    }
+    # What was undone is not undone a second time.
+    again = history(server, "undo", "--by=meddler", "--since", begin)
+    assert again.stdout.splitlines()[-1].startswith("undone 0 of 6 changes")
+    assert "the fields of configmaps/free in default already have the values" in again.stdout
+
+
+def test_a_request_that_is_refused_does_not_stop_the_others(
+    server: ServerProcess, api: Api, tmp_path: Path
+) -> None:
+    """Here, the command's user may write in one namespace, and only read in another one."""
+    user = grant(api, "", "roaming", EVERYTHING)
+    api.post("/api/v1/namespaces", {"metadata": {"name": "read-only"}}).ok()
+    places = (CONFIG_MAPS, "/api/v1/namespaces/read-only/configmaps")
+    for path in places:
+        api.post(path, config_map("refused-here", a="1")).ok()
+    begin = now(api)
+    for path in places:
+        api.patch(f"{path}/refused-here", {"data": {"a": "2"}}, headers=user).ok()
+    asking(api, "", "alice", *MAY_SEE, rule("get", "configmaps"))
+    grant(api, "default", "alice", rule("update", "configmaps"))
+    config = write_kubeconfig(tmp_path / "config", server.url, ca=server.ca_path, token="alice-token")
+    arguments = ("undo", "--by=roaming", "--since", begin, f"--kubeconfig={config}")
+    ended = history(server, *arguments)
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert "of configmaps/refused-here in read-only: " in line
+    assert "is forbidden" in line
+    assert [api.get(f"{path}/refused-here").ok()["data"]["a"] for path in places] == ["1", "2"]
+    # A namespace that is named limits it.
+    printed(history(server, *arguments, "-n", "default"))
+
+
+def test_values_of_secrets_are_refused_and_labels_are_undone(server: ServerProcess, api: Api) -> None:
+    user = grant(api, "", "leaker", EVERYTHING)
+    begin = now(api)
+    for name in ("made", "changed"):
+        by = {"headers": user} if name == "made" else {}
+        api.post(SECRETS, {"metadata": {"name": name}, "stringData": {"k": "value-of-it"}}, **by).ok()
+        api.patch(f"{SECRETS}/{name}", {"metadata": {"labels": {"a": "b"}}}, headers=user).ok()
+    api.patch(f"{SECRETS}/changed", {"stringData": {"k": "other-value"}}, headers=user).ok()
+    for flags in (["--dry-run=server"], []):
+        ended = history(server, "undo", "--by=leaker", "--since", begin, *flags)
+        assert ended.returncode == 1
+        (line,) = ended.stderr.splitlines()
+        assert line.endswith("the history has no values and annotations of Secrets")
+        assert ended.stdout.splitlines()[-1].startswith("undone 3 of 4 changes")
+        assert "value" not in ended.stdout
+    assert api.get(f"{SECRETS}/made").status == 404
+    found = api.get(f"{SECRETS}/changed").ok()
+    assert base64.b64decode(found["data"]["k"]) == b"other-value"
+    assert "labels" not in found["metadata"]
+
+
+MISUSED_UNDO: Final = {
+    "no object": ["undo"],
+    "no name": ["undo", "configmap"],
+    "no begin": ["undo", "--by=admin"],
+    "no user": ["undo", "--by=", "--since=1h"],
+    "a begin without a user": ["undo", "configmap", "a", "--since=1h"],
+    "an end without a user": ["undo", "configmap", "a", "--until=1h"],
+    "an object and a user": ["undo", "configmap", "a", "--by=admin", "--since=1h"],
+    "a change and a user": ["undo", "--change=5", "--by=admin", "--since=1h"],
+    "the present": ["undo", "--by=admin", "--since=@now"],
+}
+
+
+@pytest.mark.parametrize("arguments", MISUSED_UNDO.values(), ids=MISUSED_UNDO)
+def test_usage_errors_of_undo(server: ServerProcess, arguments: list[str]) -> None:
+    ended = history(server, *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert len(ended.stderr.splitlines()) == 1

@@ -17,8 +17,8 @@ import pytest
 
 from apiserver.cli.api_client import ApiClient, RequestFailed
 from apiserver.cli.history import command
-from apiserver.cli.history.object_client import ObjectClient
-from apiserver.cli.history.undo import Undo
+from apiserver.cli.history.object_client import ObjectClient, named_object
+from apiserver.cli.history.object_undo import Undo
 from apiserver.cli.server_options import ServerOptions
 from apiserver.meta.vocabulary import Document
 from tests.support.api import STRATEGIC_PATCH, Api
@@ -269,6 +269,9 @@ def test_the_creation_of_an_object_is_undone_while_it_is_as_created(server: Serv
     assert "metadata.labels has been changed by admin at" in line
     assert line.endswith(f"(version {changed})")
     printed(history(server, "undo", "cm", "fresh"))
+    dry_run = printed(history(server, "undo", "cm", "fresh", f"--change={created}", "--dry-run=server"))
+    assert dry_run.endswith("  deleted\n")
+    assert api.get(path).status == 200
     assert printed(history(server, "undo", "cm", "fresh", f"--change={created}")).endswith("  deleted\n")
     assert api.get(path).status == 404
 
@@ -341,7 +344,7 @@ def test_a_write_in_the_meantime_is_a_conflict(server: ServerProcess, api: Api) 
 
     given = command.parser().parse_args(["undo", "cm", "raced", f"--kubeconfig={server.kubeconfig}"])
     with closing(ApiClient(ServerOptions.of(given), "test")) as client:
-        undo = Undo(RacedClient(client, given), {})
+        undo = Undo(RacedClient(client, named_object(client, given)), {})
         with pytest.raises(RequestFailed, match="please apply your changes to the latest version") as failed:
             list(undo.lines(None))
     assert failed.value.status == 409

@@ -4,7 +4,8 @@ command        the parser, with a module for each subcommand
 listing        which versions the object has had, and who made them
 changes        what has changed lately in all objects
 diff           what has changed between two moments
-undo           takes one change back
+undo           takes changes back
+object_undo    takes changes of one object back
 reverts        computes the object without a change
 blame          the author of each line
 blames         finds the version that has made each line

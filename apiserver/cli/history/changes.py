@@ -11,11 +11,10 @@ from typing import Any, Final
 from apiserver.cli.api_client import ApiClient
 from apiserver.cli.argument_parser import UsageError, add_output_option
 from apiserver.cli.history.listing import shown_fields, shown_time
-from apiserver.cli.history.object_client import PAGE
+from apiserver.cli.history.object_client import PAGE, ObjectName
 from apiserver.cli.history.recent_changes import (
     Gap,
     ObjectChange,
-    ObjectName,
     add_period_arguments,
     period_query,
     recent_changes,
@@ -41,7 +40,14 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "changes", description=_ABOUT, help="Show what has changed lately, and who changed it."
     )
-    add_period_arguments(parser)
+    add_period_arguments(parser, " The default is the begin of the history.")
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        default="",
+        help="Only changes of objects in this namespace. The default is all objects.",
+    )
     parser.add_argument("--by", metavar="USER", help="Only changes that this user made.")
     parser.add_argument(
         "--limit",

@@ -55,26 +55,34 @@ class ListedVersion(NamedTuple):
         return self.verb.partition("/")[2]
 
 
+class ObjectName(NamedTuple):
+    """An object. version: that of its group. namespace: empty for a cluster-scoped object."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str
+    name: str
+
+    @property
+    def title(self) -> str:
+        """`RESOURCE.GROUP/NAME`, as kubectl takes it."""
+        return f"{self.resource}{'.' if self.group else ''}{self.group}/{self.name}"
+
+
 class ObjectClient:
     """Sends requests about one object.
 
     title: `RESOURCE/NAME`, for messages. resource: `RESOURCE.GROUP`, as kubectl takes it.
     """
 
-    def __init__(self, client: ApiClient, given: argparse.Namespace) -> None:
-        """given: the arguments of `add_object_arguments`. Raises RequestFailed."""
+    def __init__(self, client: ApiClient, target: ObjectName) -> None:
         self.client = client
-        served = found(client, brand_of(given), given.kind)
-        if not served.version:
-            raise RequestFailed(f"the server does not show which version of {given.kind} it serves")
-        group_version = f"/apis/{segment(served.group)}" if served.group else "/api"
-        place = ""
-        if served.is_namespaced:
-            place = f"/namespaces/{segment(given.namespace or client.namespace or 'default')}"
-        self.group, self.resource, self.name = served.group, served.resource, given.name
-        self.title = f"{served.resource}{'.' if served.group else ''}{served.group}/{given.name}"
-        self.collection = f"{group_version}/{segment(served.version)}{place}/{segment(served.resource)}"
-        self.path = f"{self.collection}/{segment(given.name)}"
+        group_version = f"/apis/{segment(target.group)}" if target.group else "/api"
+        place = f"/namespaces/{segment(target.namespace)}" if target.namespace else ""
+        self.group, self.resource, self.title = target.group, target.resource, target.title
+        self.collection = f"{group_version}/{segment(target.version)}{place}/{segment(target.resource)}"
+        self.path = f"{self.collection}/{segment(target.name)}"
         self._history = f"{self.path}/history"
 
     def versions(self, count: int) -> tuple[list[ListedVersion], bool]:
@@ -143,6 +151,15 @@ class ObjectClient:
         return answer
 
 
+def named_object(client: ApiClient, given: argparse.Namespace) -> ObjectName:
+    """Returns the object that the arguments of `add_object_arguments` name. Raises RequestFailed."""
+    served = found(client, brand_of(given), given.kind)
+    if not served.version:
+        raise RequestFailed(f"the server does not show which version of {given.kind} it serves")
+    namespace = (given.namespace or client.namespace or "default") if served.is_namespaced else ""
+    return ObjectName(served.group, served.version, served.resource, namespace, given.name)
+
+
 @contextmanager
 def object_client(given: argparse.Namespace, command: str) -> Iterator[ObjectClient]:
     """Connects to the server that the arguments name. command: for the user agent.
@@ -151,26 +168,32 @@ def object_client(given: argparse.Namespace, command: str) -> Iterator[ObjectCli
     """
     client = ApiClient(ServerOptions.of(given), command)
     try:
-        yield ObjectClient(client, given)
+        yield ObjectClient(client, named_object(client, given))
     finally:
         client.close()
 
 
-def add_object_arguments(parser: argparse.ArgumentParser) -> None:
-    """Have a parser take the kind and the name of an object, and its server, for `object_client`."""
+def add_object_arguments(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
+    """Have a parser take the kind and the name of an object, and its server, for `object_client`.
+
+    is_optional: whether the arguments may name no object.
+    """
+    count = "?" if is_optional else None
     parser.add_argument(
         "kind",
         metavar="KIND",
+        nargs=count,
         help="A resource name that kubectl accepts, for example configmap, deploy or deployments.apps.",
     )
-    parser.add_argument("name", metavar="NAME", help="The name of the object.")
+    parser.add_argument("name", metavar="NAME", nargs=count, help="The name of the object.")
     parser.add_argument(
         "-n",
         "--namespace",
         metavar="NAMESPACE",
         default="",
         help="The namespace of the object. The default is the namespace of the kubeconfig context, or "
-        "`default` if the context has no namespace.",
+        "`default` if the context has no namespace."
+        + (" With --by: only changes in this namespace; the default is all objects." if is_optional else ""),
     )
     add_server_options(parser)
     add_group_domain_option(parser)

@@ -11,28 +11,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from apiserver.cli.api_client import ApiClient, RequestFailed
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.history.moments import PRESENT, moment_or_ago
-from apiserver.cli.history.object_client import PAGE, ListedVersion, listed_version
+from apiserver.cli.history.object_client import PAGE, ListedVersion, ObjectName, listed_version
 from apiserver.cli.worker_answers import invalid_response
 from apiserver.meta.vocabulary import Document
 
 PATH: Final = "/history"
 # Pages that are read: the server looks at thousands of changes for each.
 PAGES_MAX: Final = 1_000
-
-
-class ObjectName(NamedTuple):
-    """An object. version: that of its group. namespace: empty for a cluster-scoped object."""
-
-    group: str
-    version: str
-    resource: str
-    namespace: str
-    name: str
-
-    @property
-    def title(self) -> str:
-        """`RESOURCE.GROUP/NAME`, as kubectl takes it."""
-        return f"{self.resource}{'.' if self.group else ''}{self.group}/{self.name}"
 
 
 class ObjectChange(NamedTuple):
@@ -53,37 +38,28 @@ class Gap(NamedTuple):
 Entry: TypeAlias = ObjectChange | Gap
 
 
-def add_period_arguments(parser: argparse.ArgumentParser, *, is_since_required: bool = False) -> None:
-    """Have a parser take a period and a namespace, for `period_query`."""
+def add_period_arguments(parser: argparse.ArgumentParser, default: str) -> None:
+    """Have a parser take a period, for `period_query`. default: what the help says of no begin."""
     parser.add_argument(
         "--since",
         metavar="MOMENT",
-        required=is_since_required,
         help="The begin of the period: a duration before now such as 30m, 2h or 7d, a time such as "
-        "2026-11-28T10:00:00Z, or a resource version."
-        + ("" if is_since_required else " The default is the begin of the history."),
+        f"2026-11-28T10:00:00Z, or a resource version.{default}",
     )
     parser.add_argument(
-        "--until", metavar="MOMENT", default="@now", help="The end of the period. (default @now)"
-    )
-    parser.add_argument(
-        "-n",
-        "--namespace",
-        metavar="NAMESPACE",
-        default="",
-        help="Only changes of objects in this namespace. The default is all objects.",
+        "--until", metavar="MOMENT", help="The end of the period. The default is the present."
     )
 
 
 def period_query(given: argparse.Namespace, command: str) -> dict[str, str]:
     """Returns the query for the changes that arguments ask for. Raises UsageError."""
     now_s = time.time()
-    since = "" if given.since is None else moment_or_ago(given.since, now_s)
+    since, until = ("" if each is None else moment_or_ago(each, now_s) for each in (given.since, given.until))
     if given.since is not None and since == PRESENT:
         raise UsageError(f"{command}: --since must be before now")
     query = {
         "since": since,
-        "until": moment_or_ago(given.until, now_s),
+        "until": until,
         "by": given.by or "",
         "namespace": given.namespace,
     }

@@ -1,35 +1,25 @@
-"""`apiserver history undo`: takes one change of an object back, by an ordinary write."""
+"""`apiserver history undo`: takes a change of an object back, or all changes that a user has made lately."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from itertools import islice
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode
+from typing import Any, Final
 
-from apiserver.cli.history.listing import shown_time
+from apiserver.cli.api_client import ApiClient, RequestFailed
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.history.object_client import (
-    CHANGED_FIELDS_MAX,
-    ListedVersion,
     ObjectClient,
+    ObjectName,
     add_object_arguments,
     object_client,
 )
-from apiserver.cli.history.reverts import (
-    ABSENT,
-    Path,
-    Revert,
-    differences,
-    is_equal,
-    reverted,
-    text_of,
-    value_at,
-    without_owned,
-)
+from apiserver.cli.history.object_undo import DRY_RUN, CannotUndo, NothingToUndo, Undo
+from apiserver.cli.history.recent_changes import Gap, add_period_arguments, period_query, recent_changes
 from apiserver.cli.printing import print_error, print_lines
-from apiserver.meta.vocabulary import Document
+from apiserver.cli.server_options import ServerOptions
 
 COMMAND: Final = "history undo"
 _ABOUT: Final = """
@@ -40,70 +30,54 @@ If one of these fields has been changed again since, the command prints who chan
 The command creates an object again if the change has deleted it, with a new UID. It deletes an object that
 the change has created, unless the object has been changed since.
 
+With --by and --since instead of an object, the command undoes all changes that a user has made since then, as
+`apiserver history changes` shows them: object by object, the newest first. If a change cannot be undone, it
+prints why, and continues with the others. The exit code is 1 if a change could not be undone, or if changes
+since then are not recorded.
+
 The command sends ordinary requests, with the credentials in the kubeconfig or in the connection flags. The
 server refuses the write if the object changes in the meantime. The history does not contain the values and
 annotations of Secrets, so changes of them cannot be undone.
 """
 DONE, FAILED = 0, 1
-FIELD_MANAGER: Final = "apiserver-history-undo"
-# What is shown of fields, and of conflicts, for each of which the history is read.
-FIELDS_SHOWN: Final = 20
-CONFLICTS_SHOWN: Final = 5
-# Subresources with the kind of the object. What was changed through them can only be changed through them.
-_OF_SAME_KIND: Final = frozenset({"approval", "ephemeralcontainers", "resize", "status"})
-# Deleting one of these deletes what others have made since.
-_HOLDERS: Final = frozenset({"customresourcedefinitions", "namespaces"})
-_SECRETS: Final = ("", "secrets")
-_REDACTED: Final[tuple[Path, ...]] = (("data",), ("metadata", "annotations"))
-_DRY_RUN: Final[Mapping[str, str]] = MappingProxyType({"dryRun": "All"})
-
-
-class CannotUndo(Exception):
-    """A change cannot be undone. The message says why; nothing was written."""
-
-
-class _Change(NamedTuple):
-    """A change of an object. later: the versions since, the newest first."""
-
-    version: ListedVersion
-    later: Sequence[ListedVersion]
-
-    def __str__(self) -> str:
-        return f"change {self.version.revision} by {_author(self.version)}"
-
-
-class _States(NamedTuple):
-    """The object before and after a change, and now; None if it did not exist."""
-
-    before: Document | None
-    after: Document | None
-    live: Document | None
+# Of one user: nobody looks through more in a dry run.
+CHANGES_MAX: Final = 10_000
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("undo", description=_ABOUT, help="Undo a change of an object.")
-    add_object_arguments(parser)
+    parser = commands.add_parser(
+        "undo", description=_ABOUT, help="Undo a change of an object, or the changes of a user."
+    )
+    add_object_arguments(parser, is_optional=True)
     parser.add_argument(
         "--change",
         type=int,
         metavar="REVISION",
         help="The change to undo: the REVISION that `apiserver history list` shows.",
     )
+    parser.add_argument("--by", metavar="USER", help="Undo all changes that this user made since --since.")
+    add_period_arguments(parser, " Required with --by.")
     parser.add_argument(
         "--dry-run",
         choices=("none", "server"),
         default="none",
-        help="With `server`, the server checks the request, but does not store the result. (default none)",
+        help="With `server`, the server checks the requests, but does not store the results. (default none)",
     )
     parser.set_defaults(command=_run)
 
 
 def _run(given: argparse.Namespace) -> int:
-    """Undo the change. Returns the exit code. Raises UsageError, RequestFailed."""
+    """Undo the change, or the changes of a user. Returns the exit code. Raises UsageError, RequestFailed."""
+    query = DRY_RUN if given.dry_run == "server" else {}
+    if given.by is not None:
+        return _undo_by_user(given, query)
+    if given.kind is None or given.name is None:
+        raise UsageError(f"{COMMAND}: KIND and NAME, or --by, are required")
+    if given.since is not None or given.until is not None:
+        raise UsageError(f"{COMMAND}: --since and --until require --by")
     with object_client(given, COMMAND) as client:
-        undo = Undo(client, _DRY_RUN if given.dry_run == "server" else {})
         try:
-            for line in undo.lines(given.change):
+            for line in Undo(client, query).lines(given.change):
                 print_lines(line)
         except CannotUndo as error:
             print_error(error)
@@ -111,175 +85,62 @@ def _run(given: argparse.Namespace) -> int:
     return DONE
 
 
-class Undo:
-    """Undoes a change of one object. query: of the write."""
+def _undo_by_user(given: argparse.Namespace, query: Mapping[str, str]) -> int:
+    """Undo what a user has changed. query: of the writes. Returns the exit code.
 
-    def __init__(self, client: ObjectClient, query: Mapping[str, str]) -> None:
-        self._client = client
-        self._query = urlencode({"fieldManager": FIELD_MANAGER, **query})
-        self._note = " (server dry run)" if query else ""
-
-    def lines(self, revision: int | None) -> Iterator[str]:
-        """Undo a change, and yield what was done. revision: None for the last change.
-
-        Raises CannotUndo, RequestFailed.
-        """
-        client = self._client
-        change = self._find(revision)
-        at = change.version.revision
-        states = _States(client.at(at - 1), client.at(at), client.live())
-        match states:
-            case _States(before=before, after=None) if before is not None and change.version.is_deleted:
-                yield from self._create(change, states, before)
-            # If fields have changed, there was an object that the user may not see.
-            case _States(before=None, after=after) if after is not None and not change.version.changed:
-                yield from self._delete(change, states, after)
-            case _States(before=before, after=after) if before is not None and after is not None:
-                yield from self._update(change, before, after, states.live)
-            case _:
-                raise CannotUndo(f"the history does not have all of {change}")
-
-    def _find(self, revision: int | None) -> _Change:
-        later: list[ListedVersion] = []
-        for version in self._client.all_versions():
-            is_it = version.revision == revision if revision is not None else version.subresource != "status"
-            if is_it and version.is_recorded:
-                return _Change(version, later)
-            if is_it or (revision is not None and version.revision < revision):
-                break
-            later.append(version)
-        which = "a change to undo" if revision is None else f"change {revision}"
-        raise CannotUndo(f"the history of {self._client.title} does not have {which}")
-
-    # ---- writes
-
-    def _create(self, change: _Change, states: _States, before: Document) -> Iterator[str]:
-        """Create a deleted object again."""
-        client = self._client
-        if states.live is not None:
-            again = change.later[-1:]
-            raise CannotUndo(f"{client.title} has been created again{_since(again)} after its deletion")
-        if (client.group, client.resource) == _SECRETS:
-            raise CannotUndo(f"{client.title} cannot be created again: the history has no values of Secrets")
-        created = client.client.post(f"{client.collection}?{self._query}", without_owned(before))
-        yield f"{client.title}: undone {change}{self._note}"
-        new, old = (value_at(each, ("metadata", "uid")) for each in (created, before))
-        yield f"  created again with the new UID {new} (before: {old})"
-
-    def _delete(self, change: _Change, states: _States, after: Document) -> Iterator[str]:
-        """Delete an object that nobody has changed since it was created."""
-        client, live = self._client, states.live
-        if client.resource in _HOLDERS:
-            raise CannotUndo(f"{client.title} was created by {change}; deleting it would delete all it holds")
-        if live is None or _uid(live) != _uid(after):
-            raise self._replaced(change)
-        metadata = live["metadata"]
-        # In the form in which the history has it.
-        recorded = client.at(int(metadata["resourceVersion"])) or live
-        made, now = ({**without_owned(each), "status": None} for each in (after, recorded))
-        if changed := [*differences(made, now)]:
-            raise self._conflict(change, changed)
-        preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        client.client.delete(
-            f"{client.path}?{self._query}",
-            {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions},
-        )
-        yield f"{client.title}: undone {change}{self._note}"
-        yield "  deleted"
-
-    def _update(
-        self, change: _Change, before: Document, after: Document, live: Document | None
-    ) -> Iterator[str]:
-        """Write the fields of a change as they were."""
-        client = self._client
-        if live is None or _uid(live) != _uid(after):
-            raise self._replaced(change)
-        if (client.group, client.resource) == _SECRETS:
-            for path in _REDACTED:
-                if not is_equal(value_at(before, path), value_at(after, path)):
-                    raise CannotUndo(
-                        f"{change} of {client.title} cannot be undone: the history has no values and "
-                        "annotations of Secrets"
-                    )
-        found = reverted(before, after, live)
-        if found.conflicts:
-            raise self._conflict(change, found.conflicts)
-        if not found.reverted:
-            raise CannotUndo(self._nothing(change, before, after))
-        subresource = change.version.subresource
-        below = f"/{subresource}" if subresource in _OF_SAME_KIND else ""
-        # It has the resource version of the live object, so that the server refuses it if that has changed.
-        answer = client.client.put(f"{client.path}{below}?{self._query}", found.value)
-        yield f"{client.title}: undone {change}{self._note}"
-        for path in islice(found.reverted, FIELDS_SHOWN):
-            yield f"  {text_of(path)}"
-        if len(found.reverted) > FIELDS_SHOWN:
-            yield f"  ... {len(found.reverted) - FIELDS_SHOWN} more fields"
-        if kept := _kept(found, answer):
-            raise CannotUndo(f"the server has kept other values of {', '.join(map(text_of, kept))}")
-
-    # ---- why not
-
-    def _nothing(self, change: _Change, before: Document, after: Document) -> str:
-        title = self._client.title
-        deletion = ("metadata", "deletionTimestamp")
-        if value_at(before, deletion) is ABSENT and value_at(after, deletion) is not ABSENT:
-            return f"{change} has begun the deletion of {title}, which cannot be undone"
-        if is_equal(without_owned(before), without_owned(after)):
-            return f"{change} has changed no field of {title} that a client can set"
-        return f"the fields of {title} already have the values from before {change}"
-
-    def _replaced(self, change: _Change) -> CannotUndo:
-        """Returns the error for an object that has been deleted since."""
-        deletions = [each for each in change.later if each.is_deleted]
-        return CannotUndo(f"{self._client.title} has been deleted{_since(deletions[-1:])} after {change}")
-
-    def _conflict(self, change: _Change, paths: Sequence[Path]) -> CannotUndo:
-        told = [
-            f"{text_of(path)} has been changed{_since(self._writers(change, path))}"
-            for path in paths[:CONFLICTS_SHOWN]
-        ]
-        more = len(paths) - CONFLICTS_SHOWN
-        told += [f"{more} more fields have been changed"] if more > 0 else []
-        return CannotUndo(f"cannot undo {change} of {self._client.title}: {'; '.join(told)}")
-
-    def _writers(self, change: _Change, path: Path) -> Sequence[ListedVersion]:
-        """Returns the last version that has changed a field since; none if it is not recorded."""
-        for version in change.later:
-            if _may_have_changed(version, path):
-                old, new = (
-                    ABSENT if state is None else value_at(state, path)
-                    for state in (self._client.at(version.revision - 1), self._client.at(version.revision))
-                )
-                if not is_equal(old, new):
-                    return [version]
-        return []
+    Raises UsageError, RequestFailed.
+    """
+    if given.kind is not None or given.change is not None:
+        raise UsageError(f"{COMMAND}: --by takes neither KIND and NAME nor --change")
+    if not given.by or given.since is None:
+        raise UsageError(f"{COMMAND}: --by requires a name, and --since")
+    wanted = period_query(given, COMMAND)
+    with closing(ApiClient(ServerOptions.of(given), COMMAND)) as client:
+        entries = [*islice(recent_changes(client, wanted), CHANGES_MAX + 1)]
+        if len(entries) > CHANGES_MAX:
+            raise RequestFailed(f"{given.by} has made more than {CHANGES_MAX} changes since then")
+        changes: dict[ObjectName, list[int]] = {}
+        refused = undone = 0
+        for entry in entries:
+            if isinstance(entry, Gap):
+                refused += 1
+                print_error(f"changes after revision {entry.since}, up to {entry.until}, are not recorded")
+            else:
+                changes.setdefault(entry.target, []).append(entry.version.revision)
+        for target, revisions in changes.items():
+            outcome = _undo_changes(client, target, revisions, query)
+            undone, refused = undone + outcome.count(True), refused + outcome.count(False)
+    note = " (server dry run)" if query else ""
+    print_lines(f"undone {undone} of {sum(map(len, changes.values()))} changes by {given.by}{note}")
+    return FAILED if refused else DONE
 
 
-def _may_have_changed(version: ListedVersion, path: Path) -> bool:
-    """Returns whether the listed fields of a version are compatible with a change of a field."""
-    if len(version.changed) >= CHANGED_FIELDS_MAX:
-        return True
-    # Lists are listed as a whole, and keys may contain points.
-    text = ".".join(step for step in path if isinstance(step, str))
-    return any(f"{text}.".startswith(f"{each}.") or each.startswith(f"{text}.") for each in version.changed)
+def _undo_changes(
+    client: ApiClient, target: ObjectName, revisions: Sequence[int], query: Mapping[str, str]
+) -> Sequence[bool | None]:
+    """Undo changes of one object. Returns for each whether that was possible; None if nothing was left of it.
 
-
-def _kept(found: Revert, answer: Document) -> Sequence[Path]:
-    """Returns the fields that a write has not changed as it should have."""
-    return [
-        path for path in found.reverted if not is_equal(value_at(answer, path), value_at(found.value, path))
-    ][:CONFLICTS_SHOWN]
-
-
-def _uid(document: Document) -> Any:
-    return value_at(document, ("metadata", "uid"))
-
-
-def _author(version: ListedVersion) -> str:
-    return f"{version.user or 'an unknown user'} at {shown_time(version.time)}"
-
-
-def _since(versions: Sequence[ListedVersion]) -> str:
-    """Returns who has made a version; empty without one."""
-    return f" by {_author(versions[0])} (version {versions[0].revision})" if versions else ""
+    Raises RequestFailed if the server cannot be reached.
+    """
+    asking = ObjectClient(client, target)
+    if target.namespace:
+        asking.title = f"{target.title} in {target.namespace}"
+    undo, outcome = Undo(asking, query), list[bool | None]()
+    for revision in revisions:
+        try:
+            for line in undo.lines(revision):
+                print_lines(line)
+        except NothingToUndo as nothing:
+            print_lines(str(nothing))
+            outcome.append(None)
+        except CannotUndo as error:
+            print_error(error)
+            outcome.append(False)
+        except RequestFailed as failed:
+            if not failed.status:
+                raise
+            print_error(f"cannot undo change {revision} of {asking.title}: {failed}")
+            outcome.append(False)
+        else:
+            outcome.append(True)
+    return outcome

@@ -28,6 +28,8 @@ COMMANDS: Final = {
     "top": (["top"], 1),
     "history list": (["history", "cm", "a"], 1),
     "history undo": (["history", "undo", "cm", "a"], 1),
+    "history changes": (["history", "changes"], 1),
+    "history undo of a user": (["history", "undo", "--by=a", "--since=1"], 1),
     "history blame": (["history", "blame", "cm", "a"], 1),
     "history diff": (["history", "diff", "cm", "a", "1", "2"], 1),
     "auth explain": (["auth", "explain", "get", "pods"], 2),

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from apiserver.cli.argument_parser import UsageError
-from apiserver.cli.history.moments import server_moment
+from apiserver.cli.history.moments import moment_or_ago, server_moment
 
 # 2026-11-28T10:00:00Z
 NOW_S: Final = 1795860000.0
@@ -47,3 +47,26 @@ def test_a_moment_for_the_server(text: str, moment: str) -> None:
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(UsageError, match="history: "):
         server_moment(text, NOW_S)
+
+
+AGO: Final = {
+    "hours": ("2h", "2026-11-28T08:00:00.000000Z"),
+    "days": ("7d", "2026-11-21T10:00:00.000000Z"),
+    "several units": ("1d12h", "2026-11-26T22:00:00.000000Z"),
+    "a moment": ("@-2h", "2026-11-28T08:00:00.000000Z"),
+    "now": ("@now", ""),
+    "a time": ("2026-11-28T10:00:00Z", "2026-11-28T10:00:00Z"),
+    "a resource version": ("17", "17"),
+}
+NOT_AGO: Final = ("", "-2", "2.5", "yesterday", "2026-11-28", "2w", "h", "2h\n", "\u0661h")
+
+
+@pytest.mark.parametrize(("text", "moment"), AGO.values(), ids=AGO)
+def test_a_duration_is_before_now(text: str, moment: str) -> None:
+    assert moment_or_ago(text, NOW_S) == moment
+
+
+@pytest.mark.parametrize("text", NOT_AGO)
+def test_what_is_neither_a_moment_nor_a_duration(text: str) -> None:
+    with pytest.raises(UsageError, match="history: "):
+        moment_or_ago(text, NOW_S)
