@@ -152,3 +152,16 @@ async def test_a_page_has_no_more_than_its_limit(limit: int) -> None:
         page = await made.page(span, limit=limit)
         assert names(page) == [f"{number:03}" for number in range(60)][::-1][:limit]
         assert page.position
+
+
+async def test_each_change_has_the_state_before_it_though_others_were_in_between() -> None:
+    async with reading() as made:
+        for number in range(200):
+            await made.write(["a/one", "a/two"][: 1 + number % 2], str(number), f"user-{number % 3}")
+        span = await made.past.span("", "")
+        for user, numbers in (("", range(200)), ("user-1", range(1, 200, 3))):
+            page = await made.page(span, user=user)
+            found = [each for each in page.entries if isinstance(each, ObjectChange) and each.name == "one"]
+            assert [each.version.value for each in found] == [value(str(number)) for number in numbers[::-1]]
+            before = [None if each.before is None else each.before.value for each in found]
+            assert before == [value(str(number - 1)) if number else None for number in numbers[::-1]]
