@@ -155,12 +155,23 @@ def _past_handlers(core: Core, encoders: Encoders, authorize: AuthorizationChain
     if core.history is None:
         return {}
     from apiserver.endpoints.handlers.history import PastHandlers
+    from apiserver.endpoints.handlers.history_purges import PurgeHandlers
+    from apiserver.registry.history.purges import Purges
     from apiserver.registry.history.recent_changes import RecentChanges
 
     reads = core.history.reads(core.registry, core.config.storage.etcd_prefix, core.clock)
     changes = RecentChanges(reads, core.history.log, core.served, core.config.storage.etcd_prefix)
     handlers = PastHandlers(reads, changes, encoders, core.brand, authorize)
-    return {"past": handlers.state, "versions": handlers.versions, "changes": handlers.changes}
+    purges = PurgeHandlers(
+        Purges(reads, core.history.log, core.history.recorder, core.registry, core.config.storage.etcd_prefix)
+    )
+    return {
+        "past": handlers.state,
+        "versions": handlers.versions,
+        "changes": handlers.changes,
+        "purge": purges.of_object,
+        "purge_many": purges.of_many,
+    }
 
 
 def _subresources(

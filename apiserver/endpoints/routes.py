@@ -69,7 +69,7 @@ class ResourceHandlers:
     virtual: of the virtual kinds of subresources and reviews, by the kind's definition, then by verb.
     connect: of subresources that connect to a node.
     past: of states of the past. versions: of the versions of an object. changes: of those of all objects.
-        All None without a history.
+    purge: of one object in the history. purge_many: of others. All None without a history.
     """
 
     verbs: VerbHandlers
@@ -78,6 +78,8 @@ class ResourceHandlers:
     past: Handler | None = None
     versions: Handler | None = None
     changes: Handler | None = None
+    purge: Handler | None = None
+    purge_many: Handler | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -147,6 +149,7 @@ class Routes:
         self._virtual = resources.virtual
         self._connect = resources.connect
         self._past, self._versions = resources.past, resources.versions
+        self._purge, self._purge_many = resources.purge, resources.purge_many
         self._discovery = discovery = non_resources.discovery
         self._openapi = openapi = non_resources.openapi
         self._health = non_resources.health
@@ -245,7 +248,7 @@ class Routes:
         if info.subresource:
             subresource = resource.subresources.get(info.subresource)
             if subresource is None and info.subresource == HISTORY and self._versions is not None:
-                return self._versions
+                return self._purge if self._purge and info.method == "DELETE" else self._versions
             if subresource is None and resource.is_custom:
                 raise NotFound(resource.group_resource, info.name)
             return self._subresource_handler(info.method, subresource)
@@ -280,6 +283,9 @@ class Routes:
         if call.info.moment and key.partition("/")[0] not in _OF_THE_PAST:
             raise NoSuchEndpoint
         fixed = self._fixed.get(key)
+        if key == HISTORY and call.info.method == "DELETE" and self._purge_many and "//" not in path:
+            await self._purge_many(call)
+            return
         if fixed is not None and "//" not in path:
             self._require_get(call)
             await fixed(call)

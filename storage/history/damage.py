@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+# The name of the file that was damaged last.
+DAMAGED: Final = "damaged"
 
 
 class SegmentDamaged(Exception):
@@ -21,3 +29,18 @@ def sqlite_errors() -> Iterator[None]:
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise SegmentDamaged(str(error)) from None
         raise OSError(str(error)) from None
+
+
+def put_aside(path: Path | None, error: SegmentDamaged) -> None:
+    """Rename a damaged segment, of which only the last one is kept."""
+    log.error("the history in %s is damaged; it is now a gap: %s", path or "memory", error)
+    if path is not None:
+        with suppress(FileNotFoundError):
+            path.replace(path.with_name(DAMAGED))
+        remove_log(path)
+
+
+def remove_log(path: Path) -> None:
+    """Remove the files that SQLite keeps beside a database."""
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)

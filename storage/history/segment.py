@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from apiserver.storage.history import deltas
+from apiserver.storage.history import deltas, purges
 from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
 from apiserver.storage.history.rows import (
@@ -82,10 +82,11 @@ class Segment:
             with sqlite_errors():
                 self._prepare()
                 self.spans = self._spans()
+                has_marks = purges.has_marks(self._connection)
         except BaseException:
             self._connection.close()
             raise
-        self.reader = SegmentReader(path, self._connection)
+        self.reader = SegmentReader(path, self._connection, has_marks=has_marks)
         # Held by each write: in memory, reads use the same connection.
         self._alone = self.reader.lock if path is None else nullcontext()
         # What is looked up for each row; a statement would release the interpreter's lock, and wait for it.
@@ -104,6 +105,8 @@ class Segment:
             self._connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
         elif version != FORMAT:
             raise SegmentDamaged(f"its format is {version}, not {FORMAT}")
+        execute(purges.TABLE)
+        purges.clean(self._connection)
         try:
             execute(f"SELECT {COLUMNS} {FROM} LIMIT 0")
             execute("SELECT after, until, at_ms FROM spans LIMIT 0")
@@ -158,6 +161,40 @@ class Segment:
                     self._connection.execute("ROLLBACK")
                 raise
             self.spans = spans
+
+    def purge(self, matches: Callable[[str], bool]) -> tuple[int, frozenset[str]]:
+        """Remove all changes of the keys that match. Returns the number of changes, and the keys.
+
+        Raises OSError; then some of them may still be in the file, and the next purge or start removes them.
+        """
+        with self._purging():
+            keys = purges.matching_keys(self._connection, matches)
+            count = purges.delete_keys(self._connection, keys) if keys else 0
+        return count, frozenset(key for _, key in keys)
+
+    def purge_until(self, revision: int) -> purges.Purged:
+        """Remove all changes up to a revision. Raises as `purge` does."""
+        with self._purging():
+            return purges.delete_until(self._connection, revision)
+
+    @contextmanager
+    def _purging(self) -> Iterator[None]:
+        """Runs the body in a transaction without reads, and then rewrites the file if it has to be."""
+        execute = self._connection.execute
+        self.forget_ids()
+        with sqlite_errors(), self.reader.lock:
+            execute("PRAGMA secure_delete = ON")
+            execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    execute("ROLLBACK")
+                raise
+            self.spans = self._spans()
+            self.reader.has_marks = True
+            purges.clean(self._connection)
 
     def forget_ids(self) -> None:
         """Drop what is kept in memory for writing."""

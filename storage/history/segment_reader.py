@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from apiserver.storage.history.changes import KeyChange, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
+from apiserver.storage.history.purges import MARKS, digest
 from apiserver.storage.history.rows import COLUMNS, FROM, NEWEST_FIRST, WRITE_BITS, id_range, recorded
 from apiserver.storage.interface import KeyRange
 
@@ -24,13 +25,17 @@ class SegmentReader:
     All raise SegmentDamaged, OSError.
     """
 
-    def __init__(self, path: Path | None, in_memory: sqlite3.Connection) -> None:
-        """path: of the file, which is opened by the first read; None for a segment of `in_memory`."""
+    def __init__(self, path: Path | None, in_memory: sqlite3.Connection, *, has_marks: bool) -> None:
+        """path: of the file, which is opened by the first read; None for a segment of `in_memory`.
+
+        has_marks: whether anything was purged.
+        """
         self._path = path
         self._connection = None if path is not None else in_memory
         # Held by each read.
         self.lock = Lock()
         self._is_closed = False
+        self.has_marks = has_marks
 
     def close(self) -> None:
         with self.lock:
@@ -96,6 +101,22 @@ class SegmentReader:
             else:
                 high = middle - 1
         return found
+
+    def purged_keys(self, scope: str, revision: int) -> frozenset[bytes]:
+        """Returns the digests of the keys in a scope of which a change after a revision was purged.
+
+        scope: a key, or a prefix of keys that ends with a slash. See `purges`.
+        """
+        if not self.has_marks:
+            return frozenset()
+        return frozenset(key for (key,) in self._rows(MARKS, (digest(scope), revision)))
+
+    def purged_until(self, key: str) -> int:
+        """Returns the last revision up to which changes of a key were purged; 0 if none were."""
+        if not self.purged_keys(key, 0):
+            return 0
+        rows = self._rows("SELECT max(until) FROM purged WHERE scope = ?", (digest(key),))
+        return int(rows[0][0] or 0) if rows else 0
 
     def changes(self, first: int, before: int) -> Iterator[KeyChange]:
         """Yields all changes with positions from `first` on and below `before`, the newest first.

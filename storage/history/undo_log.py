@@ -12,15 +12,27 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from threading import RLock
 from typing import Final, NamedTuple
 
 from apiserver.storage.history import deltas
-from apiserver.storage.history.changes import PLAIN, Author, Change, Cipher, KeyChange, RecordedChange, Span
-from apiserver.storage.history.damage import SegmentDamaged
+from apiserver.storage.history.changes import PLAIN, Change, Cipher, KeyChange, RecordedChange, Span
+from apiserver.storage.history.damage import DAMAGED, SegmentDamaged, put_aside, remove_log
+from apiserver.storage.history.past_values import (
+    LOST,
+    PURGED,
+    HistoryGap,
+    PastValue,
+    RecordedVersion,
+    Scan,
+    Value,
+    recorded_version,
+    version_before_history,
+)
+from apiserver.storage.history.purges import Purged
 from apiserver.storage.history.rows import position_after
 from apiserver.storage.history.segment import Segment
 from apiserver.storage.interface import KeyRange
@@ -42,67 +54,6 @@ class Limits(NamedTuple):
 
     bytes_max: int
     age_s_max: float
-
-
-class Value(NamedTuple):
-    """A value of a key, and the revision at which it was written."""
-
-    value: bytes
-    revision: int
-
-
-class PastValue(NamedTuple):
-    """The value of a key at a past revision; None if it had none, `LOST` if that is not known any more.
-
-    was_created_since: whether the key has been created since, again if it had a value.
-    """
-
-    value: Value | None
-    was_created_since: bool
-
-
-class RecordedVersion(NamedTuple):
-    """A version of a key: what a change has made of it.
-
-    value: None if the change was a deletion, or if it is lost: see `is_lost`. Lost is also what could not be
-        read when it was recorded.
-    author: None if the change was made before the history begins; then the time is unknown, too.
-    """
-
-    revision: int
-    value: bytes | None
-    is_lost: bool
-    at_ms: int
-    author: Author | None
-    audit_id: str
-
-
-class Scan(NamedTuple):
-    """Part of the changes of all keys, the newest first.
-
-    found: the wanted ones. rows: how many changes were looked at.
-    position: that of the last one that was looked at; the rest is below.
-    is_complete: whether there is no rest.
-    gaps: those of the whole history, the newest first.
-    """
-
-    found: Sequence[KeyChange]
-    rows: int
-    position: int
-    is_complete: bool
-    gaps: Sequence[Span]
-
-
-# Stands for a value that cannot be decoded any more, or has not been recorded.
-LOST: Final = Value(b"", -1)
-
-
-class HistoryGap(Exception):
-    """The history does not have all changes since a revision. oldest: the oldest revision to read."""
-
-    def __init__(self, oldest: int) -> None:
-        super().__init__(f"the history begins at revision {oldest}")
-        self.oldest = oldest
 
 
 class UndoLog:
@@ -135,7 +86,7 @@ class UndoLog:
             try:
                 self._segments.append(Segment(path, self._cipher))
             except SegmentDamaged as error:
-                _put_aside(path, error)
+                put_aside(path, error)
 
     # ---- what is recorded
 
@@ -249,12 +200,50 @@ class UndoLog:
                 self._remove(segment)
             self._spans = []
 
+    def purge(self, matches: Callable[[str], bool]) -> Purged:
+        """Remove all changes of the keys that match, so that no file has anything of them.
+
+        Raises OSError; then it has to be done again. States before the last of these changes have no value of
+        these keys: see `purged_since`.
+        """
+        count = 0
+        keys: set[str] = set()
+        with self._writing:
+            for segment in self._segments.copy():
+                with self._damage_of(segment):
+                    removed, found = segment.purge(matches)
+                    count += removed
+                    keys |= found
+            self._remove_damaged()
+        return Purged(count, len(keys))
+
+    def purge_until(self, revision: int) -> Purged:
+        """Remove all changes up to a revision: the history begins there. Raises as `purge` does.
+
+        Objects that changed in several files are counted several times.
+        """
+        found = []
+        with self._writing:
+            revision = min(revision, self.recorded)
+            for segment in self._segments.copy():
+                with self._damage_of(segment):
+                    if not segment.spans or segment.spans[0].after < revision:
+                        found.append(segment.purge_until(revision))
+            self._remove_damaged()
+            self._spans = self._read_spans()
+        return Purged(sum(each.changes for each in found), sum(each.objects for each in found))
+
+    def _remove_damaged(self) -> None:
+        """Remove what was kept of damaged segments, as nobody can tell what is in it."""
+        if self._directory is not None:
+            (self._directory / DAMAGED).unlink(missing_ok=True)
+
     def _set_aside(self, segment: Segment, error: SegmentDamaged) -> None:
         """Take a damaged segment out of the history, in which it becomes a gap."""
         with self._writing:
             if segment in self._segments:
                 self._leave_out(segment)
-                _put_aside(segment.path, error)
+                put_aside(segment.path, error)
 
     def _leave_out(self, segment: Segment) -> None:
         """Read nothing of a segment any more, whatever becomes of its file."""
@@ -266,7 +255,7 @@ class UndoLog:
         self._leave_out(segment)
         if (path := segment.path) is not None:
             path.unlink(missing_ok=True)
-            _remove_log(path)
+            remove_log(path)
 
     def close(self) -> None:
         with self._writing:
@@ -335,6 +324,17 @@ class UndoLog:
             return LOST
         return value
 
+    def purged_since(self, scope: str, revision: int) -> frozenset[bytes]:
+        """Returns the digests of the keys in a scope of which a change after a revision was purged.
+
+        scope: a key, or a prefix of keys that ends with a slash. See `purges.digest`.
+        """
+        found: frozenset[bytes] = frozenset()
+        for segment in self._segments.copy():
+            with self._damage_of(segment):
+                found |= segment.reader.purged_keys(scope, revision)
+        return found
+
     def last_creation(self, key: str) -> int:
         """Returns the revision at which a key was last created; 0 if that is not recorded."""
         found = 0
@@ -365,13 +365,27 @@ class UndoLog:
         for change in self._changes(key, Span(0, before - 1 if before else until), limit):
             if value is not None and value is not LOST and value.revision != change.revision:
                 # The change that made it is not recorded.
-                found.append(_before_history(value))
+                found.append(version_before_history(value))
                 value = LOST
-            found.append(_version(change, value))
+            found.append(recorded_version(change, value))
             value = self._previous(key, change, value)
         if value is not None and value is not LOST:
-            found.append(_before_history(value))
-        return found[:limit]
+            found.append(version_before_history(value))
+        return self._with_marks(key, before, found)[:limit]
+
+    def _with_marks(self, key: str, before: int, found: list[RecordedVersion]) -> list[RecordedVersion]:
+        """Returns versions below a revision, and those that stand for versions that were purged."""
+        marks: set[int] = set()
+        for segment in self._segments.copy():
+            with self._damage_of(segment):
+                marks.add(segment.reader.purged_until(key))
+        marks = {each for each in marks if each and (not before or each < before)}
+        if not marks:
+            return found
+        known = {each.revision for each in found}
+        marked = [each._replace(is_purged=True) if each.revision in marks else each for each in found]
+        marked += [PURGED._replace(revision=each) for each in marks - known]
+        return sorted(marked, key=lambda each: each.revision, reverse=True)
 
     def changes(
         self,
@@ -463,28 +477,3 @@ class UndoLog:
             yield
         except SegmentDamaged as error:
             self._set_aside(segment, error)
-
-
-def _put_aside(path: Path | None, error: SegmentDamaged) -> None:
-    """Rename a damaged segment, of which only the last one is kept."""
-    log.error("the history in %s is damaged; it is now a gap: %s", path or "memory", error)
-    if path is not None:
-        with suppress(FileNotFoundError):
-            path.replace(path.with_name("damaged"))
-        _remove_log(path)
-
-
-def _remove_log(path: Path) -> None:
-    """Remove the files that SQLite keeps beside a database."""
-    for end in ("-wal", "-shm"):
-        path.with_name(path.name + end).unlink(missing_ok=True)
-
-
-def _version(change: RecordedChange, value: Value | None) -> RecordedVersion:
-    is_lost = not change.is_deletion and (value is None or not value.value)
-    known = None if change.is_deletion or is_lost or value is None else value.value
-    return RecordedVersion(change.revision, known, is_lost, change.at_ms, change.author, change.audit_id)
-
-
-def _before_history(value: Value) -> RecordedVersion:
-    return RecordedVersion(value.revision, value.value, is_lost=False, at_ms=0, author=None, audit_id="")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from apiserver.cli.history import blame, changes, diff, listing, undo
+from apiserver.cli.history import blame, changes, diff, listing, purge, undo
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser, run_subcommand
 
 _ABOUT: Final = """
@@ -14,7 +14,14 @@ Shows what has changed, and undoes changes, on a server that runs with --history
 `apiserver history KIND NAME` is short for `apiserver history list KIND NAME`.
 """
 FAILED: Final = 1
-_SUBCOMMANDS: Final = {"list": listing, "changes": changes, "diff": diff, "undo": undo, "blame": blame}
+_SUBCOMMANDS: Final = {
+    "list": listing,
+    "changes": changes,
+    "diff": diff,
+    "undo": undo,
+    "blame": blame,
+    "purge": purge,
+}
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -82,6 +82,8 @@ def _changed(version: ListedVersion) -> str:
         return "deleted"
     if version.document.get("lost") is True:
         return "content lost"
+    if version.document.get("purged") is True:
+        return "purged"
     if not version.is_recorded:
         return "not recorded"
     return shown_fields(version.changed)

@@ -46,7 +46,7 @@ from apiserver.registry.history.recent_changes import (
 )
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.changes import Span
-from apiserver.storage.history.undo_log import RecordedVersion
+from apiserver.storage.history.past_values import RecordedVersion
 
 VERSIONS_DEFAULT: Final = 100
 VERSIONS_MAX: Final = 500
@@ -97,7 +97,7 @@ class PastHandlers:
         options = ListOptions.for_list(query, call.resource.known_fields, self._meta_group)
         async with asyncio.timeout(options.timeout_s or None):
             revision = await self._past.revision_of(info.moment)
-            listed, omitted, lost = await self._past.list(
+            listed, omitted, lost, purged = await self._past.list(
                 call.resource, info.namespace, options, revision, partial(self._may_see_earlier, call)
             )
             if omitted:
@@ -109,6 +109,10 @@ class PastHandlers:
                 named = ", ".join(lost[:LOST_NAMED_MAX]) + (", ..." if len(lost) > LOST_NAMED_MAX else "")
                 call.warnings.append(
                     f"the list may be incomplete: the history has lost what {len(lost)} objects were: {named}"
+                )
+            if purged:
+                call.warnings.append(
+                    f"the list may be incomplete: the history of {purged} objects was purged"
                 )
             await send_list(call, encoder, listed)
 
@@ -280,7 +284,7 @@ def _version(version: RecordedVersion, after: Document | None, before: Document 
     """Returns a version as JSON. after: the object; before: the one before, if it is known."""
     found: Document = {"resourceVersion": str(version.revision)}
     if version.author is None:
-        return {**found, "recorded": False}
+        return {**found, "recorded": False} | ({"purged": True} if version.is_purged else {})
     author = version.author
     found["time"] = timestamps.to_micro_text(version.at_ms / 1000)
     said = {

@@ -5,6 +5,7 @@
     forms      what is recorded of an object: no values of Secrets
     past       reads the objects of a past moment, and the versions of one
     recent_changes    reads the changes of all objects that a user may see
+    purges     removes changes that must be forgotten
     differences       compares two states of an object
     line_differences  compares the lines of two texts
 

@@ -18,7 +18,9 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.changes import Span
-from apiserver.storage.history.undo_log import LOST, HistoryGap, RecordedVersion, UndoLog, Value
+from apiserver.storage.history.past_values import LOST, HistoryGap, RecordedVersion, Value
+from apiserver.storage.history.purges import digest
+from apiserver.storage.history.undo_log import UndoLog
 from apiserver.storage.interface import KeyRange, ReadAt, Stored
 from apiserver.storage.keys import after
 from apiserver.storage.watch_cache import KeyVersion
@@ -38,11 +40,13 @@ class PastList(NamedTuple):
 
     omitted: how many objects it lacks that the user may not see.
     lost: `NAMESPACE/NAME` of the objects that may be missing, as the history has lost what they were.
+    purged: how many objects may be missing, as their history was purged.
     """
 
     listed: ObjectList
     omitted: int
     lost: Sequence[str]
+    purged: int
 
 
 class VersionPage(NamedTuple):
@@ -73,11 +77,13 @@ class _State(NamedTuple):
 
     earlier: the keys of those that no longer are the same objects.
     lost: the keys of those that cannot be read.
+    purged: of how many objects changes since were purged, so that it is not known what they were.
     """
 
     objects: list[StoredObject]
     earlier: frozenset[str]
     lost: Sequence[str]
+    purged: int
 
 
 class PastReads:
@@ -111,6 +117,14 @@ class PastReads:
         if revision < (oldest := self._history.readable_since()) or not oldest:
             raise self._expired(oldest)
         return revision
+
+    async def revision_before(self, moment: str) -> int:
+        """Returns the last revision before a moment, whether or not it can be read. See `revision_of`.
+
+        Raises BadRequest, ServiceUnavailable.
+        """
+        revision = await self._revision(moment, await self.complete(), is_included=True)
+        return max(0, revision - 1) if moment.isdigit() else revision
 
     async def span(self, since: str, until: str) -> Span:
         """Returns the revisions after a moment, up to and including another one. See `revision_of`.
@@ -195,8 +209,11 @@ class PastReads:
         """
         key = self._registry.key(resource, namespace, name)
         state = await self._state(KeyRange(key, after(key)), revision, namespace)
-        if not (state.objects or state.lost) or (state.earlier and not await may_see_earlier()):
+        is_known = bool(state.objects or state.lost or state.purged)
+        if not is_known or (state.earlier and not await may_see_earlier()):
             raise NotFound(resource.group_resource, name)
+        if state.purged:
+            raise Expired(f"the history of {resource.resource}/{name} was purged")
         if state.lost:
             what = f"{resource.resource}/{name}"
             raise Expired(f"the history has lost what {what} was at revision {revision}; others can be read")
@@ -219,7 +236,7 @@ class PastReads:
         Raises as `get` does.
         """
         selection = self._registry.selection(resource, namespace, options)
-        found, earlier, lost = await self._state(selection.keys, revision, namespace)
+        found, earlier, lost, purged = await self._state(selection.keys, revision, namespace)
         predicate = selection.predicate
         if predicate is not None and not selection.is_of_views:
             found = [each for each in found if predicate(each)]
@@ -234,7 +251,9 @@ class PastReads:
             found = [each for each in found if each.key not in earlier]
             lost = [key for key in lost if key not in earlier]
         prefix = self._registry.prefix_of(resource)
-        return PastList(ObjectList(found, revision), omitted, [key.removeprefix(prefix) for key in lost])
+        return PastList(
+            ObjectList(found, revision), omitted, [key.removeprefix(prefix) for key in lost], purged
+        )
 
     async def _state(self, keys: KeyRange, revision: int, namespace: str) -> _State:
         """Returns the objects in a range at a revision, in the order of their keys."""
@@ -250,9 +269,13 @@ class PastReads:
 
         def read() -> _State:
             changed = self._history.changed_since(keys, revision, until, newest)
+            # After the changes, of which a purge meanwhile may have removed some.
+            purged = self._history.purged_since(keys.start, revision)
             found: list[StoredObject] = []
             lost: list[str] = []
             for key in sorted(live.keys() | changed.keys()):
+                if purged and digest(key) in purged:
+                    continue
                 if key not in changed and not self._forms.redacts(key):
                     value = live[key].value
                 elif (past := changed[key].value if key in changed else newest(key)) is None:
@@ -265,7 +288,7 @@ class PastReads:
                 else:
                     lost.append(key)
             earlier = frozenset(key for key, past in changed.items() if past.was_created_since)
-            return _State(found, earlier, lost)
+            return _State(found, earlier, lost, len(purged))
 
         state = await self.read(read)
         if state.lost:
@@ -274,7 +297,9 @@ class PastReads:
                 *(len(state.lost), revision, state.lost[0]),
             )
         if namespace and self._begin_of_namespace(namespace) > revision:
-            return state._replace(earlier=frozenset([*(each.key for each in state.objects), *state.lost]))
+            hidden = [*(each.key for each in state.objects), *state.lost]
+            # A single object that was purged is hidden, too.
+            return state._replace(earlier=frozenset(hidden or [keys.start] * state.purged))
         return state
 
     def _value(self, version: KeyVersion[StoredObject] | None) -> Value | None:

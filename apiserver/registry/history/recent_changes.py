@@ -15,8 +15,9 @@ from typing import Final, NamedTuple, TypeAlias
 from apiserver.registry.history.past import HistoryKey, PastReads, VersionPage
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.storage.history.changes import KeyChange, Span
+from apiserver.storage.history.past_values import HistoryGap, RecordedVersion, Scan
 from apiserver.storage.history.rows import position_after, revision_at_position
-from apiserver.storage.history.undo_log import HistoryGap, RecordedVersion, Scan, UndoLog
+from apiserver.storage.history.undo_log import UndoLog
 from apiserver.storage.keys import resource_of
 
 # What one request looks at: less than a fifth of a second in the thread of the history.

@@ -379,6 +379,14 @@ class Recorder:
             raise OSError(_SHUTTING_DOWN)
         return found
 
+    async def write(self, work: Callable[[], _T]) -> _T:
+        """Returns the result of `work`, which changes what is recorded. Raises OSError."""
+        if self._is_closed:
+            raise OSError(_SHUTTING_DOWN)
+        found = await self._in_thread(work)
+        await self._in_thread(self._measure)
+        return found
+
     async def wait_for(self, revision: int) -> None:
         """Wait until the history has all changes up to a revision that the cache has reached.
 

@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.storage.history.changes import Author, Change, KeyChange, Span
+from apiserver.storage.history.past_values import LOST, HistoryGap, PastValue, Value
+from apiserver.storage.history.purges import digest
 from apiserver.storage.history.rows import position_after
-from apiserver.storage.history.undo_log import LOST, HistoryGap, Limits, PastValue, UndoLog, Value
+from apiserver.storage.history.undo_log import Limits, UndoLog
 from apiserver.storage.interface import KeyRange
 
 ALL = KeyRange("/", "0")
@@ -455,6 +457,108 @@ def test_a_segment_whose_file_is_deleted_before_it_is_read_becomes_a_gap(tmp_pat
     with pytest.raises(HistoryGap) as gap:
         model.read(log, 1)
     assert model.read(log, gap.value.oldest) == model.states[gap.value.oldest]
+    log.close()
+
+
+# ---- purges
+
+
+def everything_in(directory: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(directory.iterdir()))
+
+
+class Purging:
+    """A history of several files in which each key, value and author has a text that nothing else has."""
+
+    def __init__(self, directory: Path, limits: Limits = SMALL) -> None:
+        self.directory, self.model, source = directory, Model(), random.Random(1)
+        self.log = UndoLog(directory, limits)
+        for number in range(120):
+            key = f"/r/things/{'ab'[number % 2]}/n{number % 6}"
+            value = b"<value of %b>" % key.encode() + source.randbytes(1_500) + b"%d" % number
+            is_deleted = number % 17 == 11
+            self.model.write(key, None if is_deleted else value, author=f"author of {key}")
+            self.model.record(self.log)
+
+    def state(self, revision: int) -> dict[str, Value]:
+        return self.model.read(self.log, revision)
+
+
+@pytest.mark.parametrize("place", ["while it runs", "after a restart"])
+def test_what_is_purged_is_in_no_file_and_its_states_are_marked(tmp_path: Path, place: str) -> None:
+    directory = tmp_path / "history"
+    purging = Purging(directory)
+    log, model, purged = purging.log, purging.model, "/r/things/a/n2"
+    assert len(list(directory.glob("*.history"))) > 2
+    (directory / "damaged").write_bytes(b"<value of /r/things/a/n2>")
+    changes = len(model.versions[purged])
+    assert log.purge(lambda key: key == purged) == (changes, 1)
+    assert log.purge(lambda key: key == purged) == (0, 0)
+    kept = everything_in(directory)
+    assert purged.encode() not in kept
+    assert b"author of /r/things/a/n4" in kept
+    if place == "after a restart":
+        log.close()
+        log = UndoLog(directory, SMALL)
+        assert purged.encode() not in everything_in(directory)
+    last = model.versions[purged][-1][0]
+    for revision in range(log.readable_since(), model.revision + 1):
+        expected = {key: value for key, value in model.states[revision].items() if key != purged}
+        assert {key: value for key, value in model.read(log, revision).items() if key != purged} == expected
+        marks = {digest(purged)} if revision < last else frozenset()
+        for scope in (purged, "/r/things/a/", "/r/things/"):
+            assert log.purged_since(scope, revision) == marks
+        for scope in ("/r/things/a/n4", "/r/things/b/"):
+            assert log.purged_since(scope, revision) == frozenset()
+    for key, expected_versions in model.versions.items():
+        found = log.versions(key, model.live.get(key), until=model.revision, limit=1_000)
+        if key != purged:
+            assert [(each.revision, each.value) for each in reversed(found)] == expected_versions
+            assert not any(each.is_purged for each in found)
+        else:
+            assert found[0].revision == last
+            assert all(each.is_purged and each.author is None for each in found)
+    # It is recorded again from now on.
+    model.write(purged, b"new")
+    model.record(log)
+    assert model.read(log, model.revision - 1) == model.states[model.revision - 1]
+    log.close()
+
+
+def test_what_was_before_a_revision_is_purged(tmp_path: Path) -> None:
+    directory = tmp_path / "history"
+    purging = Purging(directory)
+    log, model = purging.log, purging.model
+    for revision in (60, 61, model.revision):
+        assert log.purge_until(revision).changes > 0
+        assert log.readable_since() == revision
+        assert log.recorded == model.revision
+        for readable in range(revision, model.revision + 1):
+            assert model.read(log, readable) == model.states[readable]
+        with pytest.raises(HistoryGap):
+            model.read(log, revision - 1)
+        assert log.revision_at(revision * 1_000) == revision
+    assert b"<value" not in everything_in(directory)
+    assert b"author of" not in everything_in(directory)
+    model.write("/r/things/a/n2", b"new")
+    model.record(log)
+    assert log.spans == [Span(model.revision - 1, model.revision)]
+    assert model.read(log, model.revision - 1) == model.states[model.revision - 1]
+    log.close()
+
+
+def test_a_purge_that_was_interrupted_is_completed_at_the_start(tmp_path: Path) -> None:
+    directory = tmp_path / "history"
+    purging = Purging(directory, ROOMY)
+    with contextlib.closing(sqlite3.connect(directory / "00000001.history", timeout=0)) as reading:
+        reading.execute("BEGIN")
+        reading.execute("SELECT count(*) FROM changes").fetchone()
+        with pytest.raises(OSError, match=r"another process reads the history|locked"):
+            purging.log.purge(lambda key: key == "/r/things/a/n2")
+        assert purging.log.purged_since("/r/things/a/n2", 1)
+    purging.log.close()
+    log = UndoLog(directory, ROOMY)
+    assert b"/r/things/a/n2" not in everything_in(directory)
     log.close()
 
 

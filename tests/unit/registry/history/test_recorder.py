@@ -21,7 +21,8 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.history.changes import Change, Span
-from apiserver.storage.history.undo_log import HistoryGap, Limits, UndoLog, Value
+from apiserver.storage.history.past_values import HistoryGap, Value
+from apiserver.storage.history.undo_log import Limits, UndoLog
 from apiserver.storage.interface import Condition, Put, Storage
 from apiserver.storage.keys import prefix_range
 from apiserver.storage.watch_cache import WatchCache

@@ -1,0 +1,66 @@
+"""Removes from the history what must be forgotten: one object, one namespace, or all before a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from apiserver.meta.errors import NotFound, ServiceUnavailable
+from apiserver.meta.vocabulary import GroupResource
+from apiserver.registry.history.past import PastReads
+from apiserver.registry.history.recorder import CANNOT_RECORD, Recorder
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.storage.history.purges import Purged
+from apiserver.storage.history.undo_log import UndoLog
+from apiserver.storage.keys import CORE_GROUP, resource_of
+
+
+class Purges:
+    """Removes changes that are recorded when a purge begins. Those that are made later are recorded again.
+
+    All methods raise ServiceUnavailable if the history cannot be written; then some changes may be removed.
+    """
+
+    def __init__(
+        self, past: PastReads, history: UndoLog, recorder: Recorder, registry: Registry, prefix: str
+    ) -> None:
+        """prefix: of all keys."""
+        self._past, self._history, self._recorder = past, history, recorder
+        self._registry, self._prefix = registry, prefix
+
+    async def of_object(self, resource: ServedResource, namespace: str, name: str) -> Purged:
+        """Remove all changes of an object. Raises NotFound if there are none."""
+        key = self._registry.key(resource, namespace, name)
+        purged = await self._run(partial(self._history.purge, key.__eq__))
+        if not purged.changes:
+            raise NotFound(resource.group_resource, name)
+        return purged
+
+    async def of_namespace(self, name: str) -> Purged:
+        """Remove all changes of a Namespace, and of what is or was in it. Raises as `of_object`."""
+        purged = await self._run(partial(self._history.purge, partial(self._is_in, name)))
+        if not purged.changes:
+            raise NotFound(GroupResource("", "namespaces"), name)
+        return purged
+
+    async def before(self, moment: str) -> Purged:
+        """Remove all changes before a moment, that itself excluded. Raises BadRequest if it is none."""
+        revision = await self._past.revision_before(moment)
+        return await self._run(partial(self._history.purge_until, revision))
+
+    def _is_in(self, namespace: str, key: str) -> bool:
+        resource = resource_of(self._prefix, key)
+        if resource is None:
+            return False
+        owner, slash, _ = key.removeprefix(resource).partition("/")
+        if slash:
+            return owner == namespace
+        return owner == namespace and resource == f"{self._prefix}/{CORE_GROUP}/namespaces/"
+
+    async def _run(self, work: Callable[[], Purged]) -> Purged:
+        await self._past.complete()
+        try:
+            return await self._recorder.write(work)
+        except CANNOT_RECORD as error:
+            raise ServiceUnavailable(f"the history was not purged completely: {error}") from None

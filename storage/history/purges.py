@@ -1,0 +1,116 @@
+"""Removes changes from a segment so that its files contain nothing of them, and marks what is missing.
+
+A mark has no key, only digests: of the key, and of each prefix of it, so that reads of a range find it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from apiserver.storage.history.rows import WRITE_BITS
+from apiserver.storage.keys import encoded
+
+_DIGEST_BYTES: Final = 16
+# Says, as a mark, that rows were deleted, but that their bytes may still be in the file.
+_UNCLEAN: Final = b""
+TABLE: Final = """
+-- The changes of a key up to revision `until` were purged. `scope`: the digest of the key, or of a prefix.
+CREATE TABLE IF NOT EXISTS purged (
+    scope BLOB NOT NULL,
+    key BLOB NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)
+) WITHOUT ROWID
+"""
+_UNUSED: Final = (
+    "DELETE FROM keys WHERE id NOT IN (SELECT key FROM changes)",
+    "DELETE FROM authors WHERE id NOT IN (SELECT author FROM changes)",
+)
+
+
+class Purged(NamedTuple):
+    """What was removed: so many changes of so many objects."""
+
+    changes: int
+    objects: int
+
+
+def digest(key: str) -> bytes:
+    """Returns the digest of a key, or of a prefix of keys that ends with a slash."""
+    return hashlib.blake2b(encoded(key), digest_size=_DIGEST_BYTES).digest()
+
+
+def matching_keys(connection: sqlite3.Connection, matches: Callable[[str], bool]) -> list[tuple[int, str]]:
+    """Returns the IDs and names of the keys that match."""
+    return [row for row in connection.execute("SELECT id, key FROM keys").fetchall() if matches(row[1])]
+
+
+def delete_keys(connection: sqlite3.Connection, keys: Iterable[tuple[int, str]]) -> int:
+    """Delete all changes of keys, in a transaction, and mark that they are missing. Returns their number."""
+    execute = connection.execute
+    count = 0
+    for key_id, key in keys:
+        (newest,) = execute("SELECT max(id) FROM changes WHERE key = ?", (key_id,)).fetchone()
+        if newest is None:
+            continue
+        marked, until = digest(key), newest >> WRITE_BITS
+        connection.executemany(
+            "INSERT OR REPLACE INTO purged VALUES (?, ?, ?)",
+            [(digest(scope), marked, until) for scope in _scopes(key)],
+        )
+        count += execute("DELETE FROM changes WHERE key = ?", (key_id,)).rowcount
+    _delete_unused(connection)
+    return count
+
+
+def delete_until(connection: sqlite3.Connection, revision: int) -> Purged:
+    """Delete all changes up to a revision, in a transaction. The segment begins there."""
+    execute = connection.execute
+    last_id = ((revision + 1) << WRITE_BITS) - 1
+    count, objects, newest_ms = execute(
+        "SELECT count(*), count(DISTINCT key), max(at_ms) FROM changes WHERE id <= ?", (last_id,)
+    ).fetchone()
+    execute("DELETE FROM changes WHERE id <= ?", (last_id,))
+    execute("DELETE FROM purged WHERE until <= ? AND scope <> ?", (revision, _UNCLEAN))
+    execute("DELETE FROM spans WHERE until < ?", (revision,))
+    execute(
+        "UPDATE spans SET after = ?, at_ms = max(at_ms, ?) WHERE after < ?",
+        (revision, newest_ms or 0, revision),
+    )
+    _delete_unused(connection)
+    return Purged(count, objects)
+
+
+def _delete_unused(connection: sqlite3.Connection) -> None:
+    for statement in _UNUSED:
+        connection.execute(statement)
+    connection.execute("INSERT OR REPLACE INTO purged VALUES (?, ?, 0)", (_UNCLEAN, _UNCLEAN))
+
+
+def has_marks(connection: sqlite3.Connection) -> bool:
+    """Returns whether anything was purged."""
+    return connection.execute("SELECT 1 FROM purged LIMIT 1").fetchone() is not None
+
+
+def clean(connection: sqlite3.Connection) -> None:
+    """Rewrite the file of a segment, and its log, if they may contain what was deleted. Raises OSError."""
+    execute = connection.execute
+    if execute("SELECT 1 FROM purged WHERE scope = ?", (_UNCLEAN,)).fetchone() is None:
+        return
+    execute("VACUUM")
+    busy, _, _ = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise OSError("another process reads the history")
+    execute("DELETE FROM purged WHERE scope = ?", (_UNCLEAN,))
+
+
+# The keys of a scope of which a change after a revision is missing.
+MARKS: Final = "SELECT key FROM purged WHERE scope = ? AND until > ?"
+
+
+def _scopes(key: str) -> list[str]:
+    """Returns a key, and its prefixes that end with a slash."""
+    return [key, *(key[: at + 1] for at, character in enumerate(key) if character == "/")]

@@ -1,0 +1,205 @@
+"""What is purged from the history is in none of its files, and reads of it say so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from apiserver.cli.history.command import run as run_history
+from tests.support.api import Api
+from tests.support.rbac import grant, rule
+from tests.support.server_process import ServerProcess
+
+POLICY: Final = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    place = tmp_path_factory.mktemp("purges")
+    (place / "policy.yaml").write_text(POLICY)
+    flags = (
+        "--history",
+        "--controllers=-*",
+        f"--audit-policy-file={place / 'policy.yaml'}",
+        f"--audit-log-path={place / 'audit.log'}",
+    )
+    with ServerProcess(place, *flags) as server:
+        yield server
+
+
+@pytest.fixture
+def api(server: ServerProcess) -> Iterator[Api]:
+    with Api(server) as api:
+        yield api
+
+
+def config_maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def in_files(server: ServerProcess, text: str) -> bool:
+    """Whether a text is in any file of the history."""
+    files = [each for each in (server.data_dir / "history").rglob("*") if each.is_file()]
+    assert files
+    return any(text.encode() in each.read_bytes() for each in files)
+
+
+def write(api: Api, path: str, name: str, times: int = 3) -> list[str]:
+    """Write an object several times; its content and its writer are in the history. Returns the versions."""
+    headers = {"User-Agent": f"writer-of-{name}"}
+    made = [api.post(path, {"metadata": {"name": name}, "data": {"k": f"{name}-0"}}, headers=headers).ok()]
+    for number in range(1, times):
+        change = {"data": {"k": f"{name}-{number}"}}
+        made.append(api.patch(f"{path}/{name}", change, headers=headers).ok())
+    return [each["metadata"]["resourceVersion"] for each in made]
+
+
+def names_at(api: Api, path: str) -> tuple[list[str], list[str]]:
+    answer = api.get(path)
+    return [each["metadata"]["name"] for each in answer.ok()["items"]], answer.warnings
+
+
+def test_an_object_is_purged(server: ServerProcess, api: Api) -> None:
+    path = config_maps("default")
+    versions = write(api, path, "forgotten")
+    others = write(api, path, "remembered")
+    api.delete(f"{path}/forgotten").ok()
+    assert api.get(f"/at/{versions[1]}{path}/forgotten").ok()["data"] == {"k": "forgotten-1"}
+    assert in_files(server, "writer-of-forgotten")
+    assert api.delete(f"{path}/forgotten/history").ok() == {"changes": 4, "objects": 1}
+    assert not in_files(server, "forgotten")
+    refused = api.get(f"/at/{versions[1]}{path}/forgotten")
+    assert (refused.status, refused.message) == (410, "the history of configmaps/forgotten was purged")
+    for at in (path, "/api/v1/configmaps"):
+        found, warnings = names_at(api, f"/at/{others[0]}{at}")
+        assert "remembered" in found
+        assert "forgotten" not in found
+        assert any("the history of 1 objects was purged" in each for each in warnings)
+    assert [each.get("purged") for each in api.get(f"{path}/forgotten/history").ok()["versions"]] == [True]
+    # Nothing else has changed.
+    for number, each in enumerate(others):
+        assert api.get(f"/at/{each}{path}/remembered").ok()["data"] == {"k": f"remembered-{number}"}
+    assert not names_at(api, f"/at/{others[0]}/api/v1/namespaces")[1]
+    assert api.delete(f"{path}/forgotten/history").status == 404
+    write(api, path, "forgotten")
+    listed = api.get(f"{path}/forgotten/history").ok()["versions"]
+    assert [each.get("verb", "") for each in listed] == ["patch", "patch", "create", ""]
+
+
+def test_a_live_object_stays_as_it_is(server: ServerProcess, api: Api) -> None:
+    path = config_maps("default")
+    versions = write(api, path, "living")
+    api.delete(f"{path}/living/history").ok()
+    assert not in_files(server, "living")
+    assert api.get(f"{path}/living").ok()["data"] == {"k": "living-2"}
+    assert api.get(f"/at/{versions[-1]}{path}/living").ok()["data"] == {"k": "living-2"}
+    assert api.get(f"/at/{versions[0]}{path}/living").status == 410
+    (only,) = api.get(f"{path}/living/history").ok()["versions"]
+    assert only == {"resourceVersion": versions[-1], "recorded": False, "purged": True}
+    api.patch(f"{path}/living", {"data": {"k": "living-3"}}).ok()
+    assert api.get(f"/at/{versions[-1]}{path}/living").ok()["data"] == {"k": "living-2"}
+
+
+def test_a_namespace_is_purged_by_the_command(
+    server: ServerProcess, api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("moved-out", "stays-in"):
+        api.post("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
+        versions = write(api, config_maps(name), f"of-{name}")
+    assert run_history(["purge", "--all-of-namespace=moved-out", f"--kubeconfig={server.kubeconfig}"]) == 0
+    assert " objects were purged" in capsys.readouterr().out
+    assert not in_files(server, "moved-out")
+    assert in_files(server, "stays-in")
+    assert api.get(f"/at/{versions[0]}{config_maps('stays-in')}/of-stays-in").status == 200
+    assert api.get(f"/at/{int(versions[0]) - 1}/api/v1/namespaces/moved-out").status == 200
+    assert (
+        run_history(
+            ["purge", "configmap", "of-stays-in", "-n", "stays-in", f"--kubeconfig={server.kubeconfig}"]
+        )
+        == 0
+    )
+    assert capsys.readouterr().out == "3 changes of 1 objects were purged\n"
+    assert not in_files(server, "of-stays-in")
+
+
+REFUSED: Final = {
+    "nothing is named": "/history",
+    "both are named": "/history?namespace=a&before=1",
+    "a namespace that is no name": "/history?namespace=A/b",
+    "a moment that is none": "/history?before=yesterday",
+    "a moment in the future": "/history?before=2999-01-01T00:00:00Z",
+    "a moment twice": "/history?before=1&before=2",
+    "a parameter that a purge would ignore": "/history?before=1&dryRun=All",
+    "a parameter of an object": "/api/v1/namespaces/default/configmaps/a/history?dryRun=All",
+}
+
+
+@pytest.mark.parametrize("path", REFUSED.values(), ids=REFUSED)
+def test_a_purge_that_is_not_clear_is_refused(api: Api, path: str) -> None:
+    answer = api.delete(path)
+    assert (answer.status, answer.reason) == (400, "BadRequest")
+
+
+def test_what_is_not_recorded_cannot_be_purged(api: Api) -> None:
+    for path in ("/history?namespace=unknown", f"{config_maps('default')}/unknown/history"):
+        assert api.delete(path).status == 404
+    assert api.delete("/history?before=1").ok() == {"changes": 0, "objects": 0}
+    assert api.post(f"{config_maps('default')}/unknown/history", {}).status == 405
+    assert api.delete(f"/at/1{config_maps('default')}/unknown/history").status == 405
+
+
+def test_a_purge_needs_its_own_right_and_is_audited(server: ServerProcess, api: Api) -> None:
+    path = config_maps("default")
+    write(api, path, "guarded")
+    reader = grant(
+        api, "default", "reader", rule("get list delete", "configmaps"), rule("get", "configmaps/history")
+    )
+    purger = grant(api, "default", "purger", rule("delete", "configmaps/history"))
+    assert api.delete(f"{path}/guarded/history", headers=reader).status == 403
+    for user in (reader, purger):
+        assert api.delete("/history?before=1", headers=user).status == 403
+    assert api.delete(f"{path}/guarded/history", headers=purger).ok() == {"changes": 3, "objects": 1}
+    audited = [json.loads(line) for line in (server.data_dir / "audit.log").read_text().splitlines()]
+    audited = [each for each in audited if each["stage"] == "ResponseComplete"]
+    purges = [each for each in audited if each["requestURI"] == f"{path}/guarded/history"]
+    assert {(each["impersonatedUser"]["username"], each["responseStatus"]["code"]) for each in purges} == {
+        *(("reader", 403), ("purger", 200))
+    }
+    assert all(each["verb"] == "delete" and each["objectRef"]["subresource"] == "history" for each in purges)
+
+
+def test_all_before_a_moment_is_purged(server: ServerProcess, api: Api) -> None:
+    path = config_maps("default")
+    versions = write(api, path, "oldest")
+    api.delete(f"{path}/oldest").ok()
+    later: dict[str, Any] = api.post(path, {"metadata": {"name": "later"}}).ok()
+    begin = later["metadata"]["resourceVersion"]
+    assert api.delete(f"/history?before={begin}").ok()["changes"] >= 4
+    assert not in_files(server, "oldest")
+    refused = api.get(f"/at/{versions[0]}{path}")
+    assert refused.status == 410
+    assert f"the oldest that can be read is revision {int(begin) - 1}" in refused.message
+    assert names_at(api, f"/at/{begin}{path}")[0].count("later") == 1
+    assert api.get(f"{path}/later/history").ok()["versions"][0]["verb"] == "create"
+    now = api.post(path, {"metadata": {"name": "latest"}}).ok()["metadata"]
+    assert api.get(f"/at/{now['resourceVersion']}{path}/latest").status == 200
+
+
+def test_what_was_purged_stays_so_after_a_restart(tmp_path: Path) -> None:
+    path = config_maps("default")
+    with ServerProcess(tmp_path, "--history") as server:
+        with Api(server) as api:
+            versions = write(api, path, "gone")
+            last = write(api, path, "kept")
+            api.delete(f"{path}/gone").ok()
+            api.delete(f"{path}/gone/history").ok()
+        server.stop()
+        assert not in_files(server, "writer-of-gone")
+        server.start()
+        with Api(server) as api:
+            assert api.get(f"/at/{versions[0]}{path}/gone").status == 410
+            assert api.get(f"/at/{last[0]}{path}/kept").ok()["data"] == {"k": "kept-0"}
