@@ -142,6 +142,8 @@ def prepare_update(request: WriteRequest, new: Document, old: Document, now: str
         and _differs(new, old, strategy.generation_ignores)
     ):
         meta["generation"] = next_generation(old_meta)
+    if resource.is_virtual and "generation" not in old_meta:
+        meta.pop("generation", None)  # The functions that make its objects keep none.
     return _is_unchanged(new, old)
 
 

@@ -13,7 +13,7 @@ import pytest
 from apiserver.extensions import Extension, InvalidExtension
 from apiserver.extensions.virtual_resources import VirtualResource
 from apiserver.testing import ApiServer
-from tests.extensions.modules import stocks
+from tests.extensions.modules import stocks, watched_stocks
 from tests.support.api import Api
 from tests.support.definitions import DEFINITIONS, define, definition, version
 from tests.support.kubectl import Kubectl, each_version, program
@@ -126,6 +126,40 @@ def test_an_object_is_created_by_the_function(server: ApiServer) -> None:
     code, status = server.request("POST", DEFAULT, stock("figs"))
     assert (code, status["reason"], status["message"]) == (409, "AlreadyExists", "there are figs already")
     assert server.request("DELETE", f"{DEFAULT}/figs")[0] == 200
+
+
+def test_the_generation_counts_changes_if_functions_keep_it(server: ApiServer) -> None:
+    path = f"{DEFAULT}/figs"
+    _, created = server.request(
+        "POST", DEFAULT, stock("figs") | {"metadata": {"name": "figs", "generation": 7}}
+    )
+    assert created["metadata"]["generation"] == 1
+    headers = {"Content-Type": MERGE_PATCH}
+    changes = ({"metadata": {"labels": {"a": "b"}}}, {"spec": {"count": 8}}, {"spec": {"count": 9}})
+    patched = [server.request("PATCH", path, each, headers=headers)[1] for each in changes]
+    assert [each["metadata"]["generation"] for each in patched] == [1, 2, 3]
+    assert server.request("DELETE", path)[0] == 200
+    # Its function keeps no generation.
+    _, apples = server.request("GET", f"{DEFAULT}/apples")
+    apples["metadata"]["generation"] = 5
+    _, updated = server.request("PUT", f"{DEFAULT}/apples", apples | {"spec": {"fruit": "apple", "count": 6}})
+    assert "generation" not in updated["metadata"]
+
+
+LISTS: Final = {
+    "without a function to watch": ("shop.example.com/v1", [stocks.app], "list objects of kind Stock"),
+    "with one": ("watched.example.com/v1", [watched_stocks.app], "list or watch objects of kind Stock"),
+}
+
+
+@pytest.mark.parametrize("case", LISTS)
+def test_openapi_says_whether_a_list_can_be_watched(case: str) -> None:
+    group_version, extensions, description = LISTS[case]
+    with ApiServer(extensions=extensions) as server:
+        _, found = server.request("GET", f"/openapi/v3/apis/{group_version}")
+    operation = found["paths"][f"/apis/{group_version}/namespaces/{{namespace}}/stocks"]["get"]
+    assert operation["description"] == description
+    assert {"watch", "allowWatchBookmarks"} <= {each["name"] for each in operation["parameters"]}
 
 
 def test_the_server_generates_names(server: ApiServer) -> None:

@@ -170,7 +170,6 @@ def virtual_resource(defined: ServedResource, verbs: Set[str]) -> ServedResource
         strategy=strategy._replace(
             prepare_create=no_change,
             update=strategy.update._replace(prepare=no_change),
-            has_generation=False,
             allows_unconditional_update=True,
         ),
         derived={},

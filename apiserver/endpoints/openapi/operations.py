@@ -28,7 +28,7 @@ class _Verb(NamedTuple):
     about: str
 
 
-_LIST: Final = _Verb("get", "list", "list", "list or watch objects of kind {kind}")
+_LIST: Final = _Verb("get", "list", "list", "{list} objects of kind {kind}")
 _CREATE: Final = _Verb("post", "create", "post", "create {a} {kind}")
 _DELETE_COLLECTION: Final = _Verb("delete", "delete", "deletecollection", "delete collection of {kind}")
 _COLLECTION: Final = {"list": _LIST, "create": _CREATE, "deletecollection": _DELETE_COLLECTION}
@@ -204,7 +204,12 @@ class Operations:
         if sub and sub.definition:
             definition = sub.definition
         operation: Document = {
-            "description": verb.about.format(kind=resource.kind, a=_article(resource.kind), below=below),
+            "description": verb.about.format(
+                kind=resource.kind,
+                a=_article(resource.kind),
+                below=below,
+                list="list or watch" if "watch" in resource.verbs else "list",
+            ),
             "operationId": "".join(
                 (
                     verb.prefix,
