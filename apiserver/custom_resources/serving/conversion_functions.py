@@ -166,7 +166,9 @@ def _without_owners(document: Document) -> Document:
     meta = document["metadata"]
     if "managedFields" not in meta:
         return document
-    return {**document, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
+    meta = meta.copy()
+    del meta["managedFields"]
+    return {**document, "metadata": meta}
 
 
 def _next_batch(documents: Sequence[Document], begin: int, objects_max: int) -> list[orjson.Fragment]:

@@ -14,6 +14,7 @@ from apiserver.meta import object_meta
 from apiserver.meta.vocabulary import Document
 
 _CONVERTED_META: Final = ("labels", "annotations")
+_IDENTITY: Final = ("name", "namespace", "uid")
 
 
 class InvalidObject(Exception):
@@ -23,7 +24,8 @@ class InvalidObject(Exception):
 def with_original_identity(original: Document, given: Any, desired: str) -> Document:
     """Returns a converted object with the original's metadata, except for labels and annotations.
 
-    desired: the apiVersion that it was converted to. Raises InvalidObject.
+    given: the converted object, which is changed. desired: the apiVersion that it was converted to. Raises
+    InvalidObject.
     """
     if given is None:
         # Go's decoder leaves out null, and nothing is left to parse.
@@ -43,16 +45,22 @@ def with_original_identity(original: Document, given: Any, desired: str) -> Docu
     if not isinstance(meta, dict):
         raise InvalidObject(f"invalid metadata of type {json_type(meta)} in converted object")
     original_meta = original["metadata"]
-    for field in ("name", "namespace", "uid"):
-        if (expected := original_meta.get(field) or "") != (received := meta.get(field) or ""):
+    for field in _IDENTITY:
+        expected, received = original_meta.get(field), meta.get(field)
+        if expected != received and (expected or received):
             shown = field.upper() if field == "uid" else field
-            raise InvalidObject(f"must have the same {shown}: {expected} != {received}")
-    result_meta = {key: value for key, value in original_meta.items() if key not in _CONVERTED_META}
+            raise InvalidObject(f"must have the same {shown}: {expected or ''} != {received or ''}")
+    result_meta: Document = original_meta.copy()
     for field in _CONVERTED_META:
-        if (texts := _validated_texts(field, meta.get(field), original_meta.get(field) or {})) is not None:
+        before, texts = original_meta.get(field), meta.get(field)
+        if texts == before:  # It has been validated.
+            continue
+        result_meta.pop(field, None)
+        if (texts := _validated_texts(field, texts, before or {})) is not None:
             result_meta[field] = texts
-    rest = {key: value for key, value in given.items() if key not in ("apiVersion", "kind", "metadata")}
-    return {"apiVersion": desired, "kind": original["kind"], "metadata": result_meta, **rest}
+    given["metadata"] = result_meta
+    converted: Document = given
+    return converted
 
 
 def _validated_texts(field: str, given: Any, original: dict[str, str]) -> dict[str, str] | None:

@@ -17,6 +17,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
@@ -157,9 +158,9 @@ class DefinitionVersions:
         """Prune a document and set its defaults, by a version's schema; returns whether it has changed."""
         return _changed(self.schemas[version].complete, document)
 
-    def prune(self, version: str, document: Document) -> None:
-        """Prune a document by a version's schema."""
-        _changed(self.schemas[version].prune, document)
+    def prune(self, version: str, document: Document) -> bool:
+        """Prune a document by a version's schema; returns whether it has changed."""
+        return _changed(self.schemas[version].prune, document)
 
     def with_type(self, version: str, document: Document) -> Document:
         """Returns a shallow copy of a document with the apiVersion and kind of a version."""
@@ -224,7 +225,8 @@ class CustomResourceCodec:
         if stored.head == self._head:
             return self._view_of_same_version(stored)
         document = self._versions.with_type(self._version, self._decode(stored))
-        return self._view_of_converted(stored, document)
+        self._versions.prune(self._version, document)
+        return self._cache(stored, document, encode(document, self._head))
 
     async def views(self, objects: list[StoredObject], offload: Offloader) -> list[StoredObject]:
         codec_id = self._id
@@ -247,7 +249,7 @@ class CustomResourceCodec:
         if not self._versions.complete(self._version, document):
             stored.conforms_to = self._id
             return stored
-        return self._cache(stored, document)
+        return self._cache(stored, document, encode(document, self._head))
 
     def _decode(self, stored: StoredObject) -> Document:
         """Returns the document in its stored version, pruned and defaulted by that version's schema."""
@@ -257,15 +259,15 @@ class CustomResourceCodec:
             self._versions.complete(version, document)
         return document
 
-    def _view_of_converted(self, stored: StoredObject, document: Document) -> StoredObject:
-        """Returns the view of `stored`, given its document in this version."""
-        self._versions.prune(self._version, document)
-        return self._cache(stored, document)
+    def _view_of_converted(self, stored: StoredObject, document: Document, encoded: bytes) -> StoredObject:
+        """Returns the view of `stored`, given its document in this version, also encoded."""
+        is_pruned = self._versions.prune(self._version, document)
+        return self._cache(stored, document, encode(document, self._head) if is_pruned else encoded)
 
-    def _cache(self, stored: StoredObject, document: Document) -> StoredObject:
-        """Encode the view of an object, and put it in the cache."""
+    def _cache(self, stored: StoredObject, document: Document, encoded: bytes) -> StoredObject:
+        """Put the view of an object in the cache. document, encoded: the view."""
         revision = document["metadata"].get("resourceVersion")  # What was not stored (a dry run) has none.
-        rest = encode(document, self._head)[len(self._head) :]
+        rest = encoded[len(self._head) :]
         view = StoredObject(stored.key, self._head, with_revision(rest, int(revision)) if revision else rest)
         view.conforms_to = self._id
         self._versions.view_cache.put(stored, self._cache_key, view, len(view.tail))
@@ -310,20 +312,24 @@ class CustomResourceCodec:
         converted = await self._versions.webhook.convert(
             documents, self._versions.api_versions[self._version]
         )
-        documents_of = dict(zip(objects, converted, strict=True))
-
-        def view_of(stored: StoredObject) -> StoredObject:
-            return self._view_of_converted(stored, documents_of[stored])
-
+        views: dict[StoredObject, StoredObject] = {}
+        turn = Turn()
         try:
-            views = await _in_turns(
-                view_of, objects, offload, lambda stored: size_class_of_document(documents_of[stored])
-            )
+            for stored, document in zip(objects, converted, strict=True):
+                if turn.is_over():
+                    await turn.next()
+                # Most are not pruned, and stay as they are encoded here.
+                encoded = encode(document, self._head)
+                if (size := size_class(len(encoded))) is SizeClass.SMALL:
+                    views[stored] = self._view_of_converted(stored, document, encoded)
+                else:
+                    work = partial(self._view_of_converted, stored, document, encoded)
+                    views[stored] = await offload.run_begun(size, work)
         except TooDeep:
             raise ServiceUnavailable(
                 f"conversion webhook for {self._versions.kind} returned an object that is nested too deeply"
             ) from None
-        return dict(zip(objects, views, strict=True))
+        return views
 
     # ---- writing
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, Final
 
 import orjson
@@ -117,6 +119,28 @@ def _versions(
 
 def _guards(cache: _Cache) -> CreationGuards:
     return CreationGuards(WIDGETS, "/registry/definition", cache)
+
+
+def _python_calls(frames: list[str]) -> Callable[[FrameType, str, Any], None]:
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            frames.append(frame.f_code.co_name)
+
+    return note
+
+
+async def test_a_converted_object_that_is_not_pruned_is_encoded_once() -> None:
+    codec = CustomResourceCodec(_versions(webhook=_Webhook()), "v2")
+    objects = [_found("v1", a="x") for _ in range(10)]
+    names: list[str] = []
+    sys.setprofile(_python_calls(names))
+    try:
+        views = await codec.views(objects, OFFLOAD)
+    finally:
+        sys.setprofile(None)
+    assert [each.document()["spec"] for each in views] == [{"b": "x"}] * 10
+    assert names.count("encode") == 10
+    assert "size_class_of_document" not in names
 
 
 def _found(version: str, **spec: Any) -> StoredObject:
