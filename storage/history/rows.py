@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from apiserver.storage.history.changes import Author, Change, RecordedChange, Span
@@ -14,6 +15,8 @@ from apiserver.storage.history.damage import SegmentDamaged
 # A transaction has at most `TRANSACTION_WRITES_MAX` writes; other clients of etcd may raise that limit.
 WRITE_BITS: Final = 16
 _UUID_BYTES: Final = 16
+# Authors that are kept decoded: a megabyte, if clients send texts as long as they may be.
+AUTHORS_KEPT_MAX: Final = 64
 # What `recorded` takes.
 COLUMNS: Final = "c.id, c.since, c.value, c.deltas, c.is_deletion, c.at_ms, a.author, c.audit_id, c.checksum"
 FROM: Final = "FROM changes c JOIN keys k ON k.id = c.key JOIN authors a ON a.id = c.author"
@@ -52,9 +55,14 @@ def recorded(key: str, row: Sequence[Any]) -> RecordedChange:
     if checksum(key, facts) != expected:
         raise SegmentDamaged(f"the change of {key} at revision {revision} was altered")
     return RecordedChange(
-        *(revision, since, encoded, not count, bool(is_deletion), at_ms, Author(*json.loads(author))),
+        *(revision, since, encoded, not count, bool(is_deletion), at_ms, _author(author)),
         _audit_text(audit_id),
     )
+
+
+@lru_cache(maxsize=AUTHORS_KEPT_MAX)
+def _author(text: str) -> Author:
+    return Author(*json.loads(text))
 
 
 def checksum(key: str, facts: Sequence[Any]) -> int:
