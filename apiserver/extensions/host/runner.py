@@ -75,6 +75,11 @@ class ExtensionInfo(NamedTuple):
         hooks = [HookInfo.of(number, each) for number, each in enumerate(document["hooks"])]
         return cls(document["name"], hooks, document["definitions"], document["resources"])
 
+    @property
+    def has_event_loop(self) -> bool:
+        """Whether functions can run at the same time in a worker, and so block each other."""
+        return any(each.mode is not Mode.ALONE for each in self.hooks)
+
     def counterpart(self, other: ExtensionInfo, hook: HookInfo) -> HookInfo | None:
         """Returns the hook that has taken the place of one of another, older extension; None if none has.
 

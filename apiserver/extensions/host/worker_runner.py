@@ -329,7 +329,7 @@ class WorkerRunner:
 
     async def _end_for(self, worker: WorkerProcess, number: int, hook: HookInfo) -> None:
         """End the worker for a function that has not stopped, or for the one that keeps it from stopping."""
-        running = await worker.running_call()
+        running = await worker.running_call() if self.info.has_event_loop else 0
         if worker is not self._worker or number not in self._stopping:
             return
         call = self._schedule.running.get(running)
