@@ -123,7 +123,7 @@ def test_a_server_without_a_history_says_so(tmp_path: Path) -> None:
 # ---- apiserver history undo --by
 
 
-@pytest.fixture(params=["embedded", "etcd"])
+@pytest.fixture(params=["embedded", pytest.param("etcd", marks=pytest.mark.etcd)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
     """A server on each store."""
     if request.param == "embedded":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,10 +15,11 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.server.test_audit import Log
+from tests.server.test_history_commands import history
 from tests.support.api import Api
 from tests.support.audit import audit_flags
 from tests.support.definitions import OPEN_SPEC, define, definition, version
-from tests.support.etcd_process import wheel_etcd
+from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import until
 from tests.support.rbac import RBAC, grant, rule
 from tests.support.server_process import ServerProcess
@@ -189,7 +191,7 @@ def test_what_is_refused(api: Api, query: str, status: int, message: str) -> Non
 
 
 def test_other_methods_and_paths_are_refused(api: Api, tmp_path: Path) -> None:
-    for method in ("POST", "PUT", "PATCH", "DELETE"):
+    for method in ("POST", "PUT", "PATCH"):
         assert api.send(method, "/history", {}).status == 405
     assert api.get(f"/at/{now(api)}/history").status == 404
     with ServerProcess(tmp_path / "data") as without, Api(without) as other:
@@ -227,6 +229,38 @@ def test_gaps_are_shown(tmp_path: Path) -> None:
             assert {"gap": gap} in changes(api, since=inside)
             assert {"gap": gap} not in changes(api, since=gap["until"])
             assert {"gap": gap} not in changes(api, until=gap["since"])
+
+
+@pytest.mark.etcd
+def test_what_the_store_has_compacted_unseen_is_a_gap(tmp_path: Path, etcd: EtcdProcess) -> None:
+    flags = [f"--etcd-servers={etcd.url}", "--etcd-prefix=/changes-gap", "--controllers=-*"]
+    with (
+        ServerProcess(tmp_path / "one", *flags, "--history") as recording,
+        ServerProcess(tmp_path / "two", *flags) as other,
+        Api(other) as there,
+    ):
+        with Api(recording) as here:
+            before = version_of(here.post(CONFIG_MAPS, config_map("seen")).ok())
+            assert changes(here, since=str(int(before) - 1))[0]["name"] == "seen"
+        recording.send_signal(signal.SIGKILL)
+        recording.wait()
+        there.post(CONFIG_MAPS, config_map("unseen")).ok()
+        compacted = version_of(there.post(CONFIG_MAPS, config_map("unseen-2")).ok())
+        etcd.ctl("compact", compacted)
+        recording.start()
+        with Api(recording) as here:
+            here.post(CONFIG_MAPS, config_map("seen-again")).ok()
+            found = changes(here, since=str(int(before) - 1), namespace="default")
+            assert [each.get("name", "a gap") for each in found] == ["seen-again", "a gap", "seen"]
+            gap = found[1]["gap"]
+            assert int(before) <= int(gap["since"]) < int(gap["until"]) == int(compacted)
+            # Who undoes what a user has done learns of it, too.
+            undone = history(recording, "undo", "--by=admin", "--since", before)
+            assert undone.returncode == 1
+            assert undone.stderr.startswith(
+                f"apiserver: changes after revision {gap['since']}, up to {compacted}"
+            )
+            assert undone.stdout.endswith("undone 1 of 1 changes by admin\n")
 
 
 # ---- rights
@@ -355,7 +389,7 @@ class Users:
                 api.patch(f"{DEPLOYMENTS}/{name}/status", body, headers=headers)
 
 
-@pytest.fixture(params=["embedded", "etcd"])
+@pytest.fixture(params=["embedded", pytest.param("etcd", marks=pytest.mark.etcd)])
 def audited(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
     policy = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: RequestResponse}]}"
     flags = ["--history", *audit_flags(tmp_path, policy)]
@@ -390,6 +424,8 @@ def test_changes_are_those_in_the_audit_log(audited: ServerProcess, tmp_path: Pa
         and each["responseStatus"]["code"] < 300
     }
     assert found
+    # These requests are in it, too.
+    assert sum(each["requestURI"].startswith("/history?") for each in events) > 4
     assert sorted(found, key=_place) == sorted(
         (each for user in by_user.values() for each in user), key=_place
     )
