@@ -30,7 +30,7 @@ REQUESTS: Final = 2_000
 CONVERTING: Final = "tests.extensions.modules.shop_v2"
 # The processor time of a first list in another version, compared with one without functions: objects are also
 # encoded for the worker, decoded from its answer, and compared with the originals.
-CONVERSION_TIMES_MAX: Final = 2.5
+CONVERSION_TIMES_MAX: Final = 2
 # Views are cached: each of these namespaces is listed once.
 LISTED_NAMESPACES: Final = ("list-0", "list-1", "list-2")
 _NOTE: Final = "x" * 600

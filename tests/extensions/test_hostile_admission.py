@@ -58,6 +58,7 @@ def test_a_write_that_ignores_failures_stores_exactly_what_was_sent(
     # No function is called for this one.
     other = api.post(f"{PATH}?dryRun=All", config_map("other", a="b")).ok()
     assert _without_identity(_post(api, name).ok()) == _without_identity(other)
+    api.delete(f"{PATH}/{name}").ok()
     assert psutil.Process(server.pid).is_running()
 
 
