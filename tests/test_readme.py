@@ -62,7 +62,7 @@ OTHERS: Final = {
     "apiserver convert": {"output-version", "strict"},
     "apiserver crd": {"release"},
     "apiserver deprecations": {"fail-in", "kubeconfig", "server", "token-file", "certificate-authority"},
-    "apiserver history": {"by", "change", "since", "until"},
+    "apiserver history": {"all-of-namespace", "before", "by", "change", "since", "until"},
     "apiserver snapshot": {"force", "initial-cluster", "initial-cluster-token"},
     "apiserver top": {"by", "kubeconfig", "sort"},
     "apiserver storage": {
