@@ -12,6 +12,7 @@ from apiserver.cli.config import Config
 from apiserver.registry.history.authors import AuthorNotes
 from apiserver.registry.history.forms import RecordedForms, digest_key
 from apiserver.registry.history.past import PastReads
+from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recorder import Recorder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.store import Registry
@@ -72,7 +73,7 @@ def open_history(
     decode, caught_up = (StoredVersionDecoder(OwnWrites(), kinds, prefix=prefix) for _ in range(2))
     try:
         log = UndoLog(directory, Limits(bytes_max, storage.history_retention_s), cipher or PLAIN)
-        forms = RecordedForms(prefix, digest_key(directory))
+        forms = RecordedForms(prefix, digest_key(directory), HistoryPolicy(storage.history_rules, prefix))
         recorder = Recorder(log, store, caught_up, forms, prefix=prefix, clock=clock)
     except (OSError, DataDirectoryError) as error:
         raise CannotStart(f"cannot use the history in {directory}: {error}") from None

@@ -14,6 +14,7 @@ authentication_files         who authenticates tokens of others, by a file or by
 tracing_configuration        the file of `--tracing-config-file`, parsed and checked
 authorization_configuration  the file of `--authorization-config`, parsed and checked
 encryption_configuration     the file of `--encryption-provider-config`, parsed and checked
+history_policy               the file of --history-policy
 kube_apiserver_flags         flags of kube-apiserver that have no effect, or are refused
 audit                        `apiserver audit summary`
 convert                      `apiserver convert`

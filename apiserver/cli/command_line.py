@@ -147,7 +147,8 @@ def parse(arguments: Sequence[str]) -> Config:
     _check_leader_election(config)
     _check_files(config)
     _check_audit(config)
-    config = _with_tracing(_with_audit(_with_encryption(_with_plugin_configurations(config))))
+    config = _with_history_policy(_with_plugin_configurations(config))
+    config = _with_tracing(_with_audit(_with_encryption(config)))
     return replace(
         config,
         authentication=replace(config.authentication, files=read_authentication(config, values.keys())),
@@ -279,6 +280,23 @@ def _with_encryption(config: Config) -> Config:
         )
     except InvalidConfiguration as error:
         raise UsageError(f"--encryption-provider-config: {one_line(error)}") from None
+
+
+def _with_history_policy(config: Config) -> Config:
+    """Reads what the history keeps. Raises UsageError."""
+    path = config.storage.history_policy
+    if path is None:
+        return config
+    if not config.storage.history:
+        raise UsageError("--history-policy must be set with --history")
+    # Imported only by servers with a policy.
+    from apiserver.cli.history_policy import read_history_policy
+
+    try:
+        rules = read_history_policy(path, config.brand)
+    except InvalidConfiguration as error:
+        raise UsageError(f"--history-policy: {one_line(error)}") from None
+    return replace(config, storage=replace(config.storage, history_rules=rules))
 
 
 def _with_plugin_configurations(config: Config) -> Config:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.storage.history.rows import WRITE_BITS
@@ -16,6 +17,9 @@ from apiserver.storage.keys import encoded
 _DIGEST_BYTES: Final = 16
 # Says, as a mark, that rows were deleted, but that their bytes may still be in the file.
 _UNCLEAN: Final = b""
+# Stands for the digest of a key in the mark of a prefix whose changes are not recorded.
+DROPPED: Final = b"dropped"
+NO_DROPS: Final[Mapping[str, int]] = MappingProxyType({})
 TABLE: Final = """
 -- The changes of a key up to revision `until` were purged. `scope`: the digest of the key, or of a prefix.
 CREATE TABLE IF NOT EXISTS purged (
@@ -88,6 +92,14 @@ def _delete_unused(connection: sqlite3.Connection) -> None:
     for statement in _UNUSED:
         connection.execute(statement)
     connection.execute("INSERT OR REPLACE INTO purged VALUES (?, ?, 0)", (_UNCLEAN, _UNCLEAN))
+
+
+def mark_dropped(connection: sqlite3.Connection, dropped: Mapping[str, int]) -> None:
+    """Mark prefixes whose changes up to a revision were not recorded."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO purged VALUES (?, ?, ?)",
+        [(digest(prefix), DROPPED, revision) for prefix, revision in dropped.items()],
+    )
 
 
 def has_marks(connection: sqlite3.Connection) -> bool:

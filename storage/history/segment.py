@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -139,10 +139,10 @@ class Segment:
 
     # ---- writing
 
-    def append(self, changes: Sequence[Change], span: Span, at_ms: int) -> None:
+    def append(self, changes: Sequence[Change], span: Span, at_ms: int, dropped: Mapping[str, int]) -> None:
         """Add changes in one transaction. span: the revisions whose changes all are here then.
 
-        at_ms: now, for a span that continues no other one.
+        at_ms: now, for a span that continues no other one. dropped: see `UndoLog.append`.
 
         Raises OSError if the disk is full, for example; then nothing is added.
         """
@@ -151,6 +151,9 @@ class Segment:
             try:
                 for part in _parts(list(numbered(changes))):
                     self._insert(part)
+                if dropped:
+                    purges.mark_dropped(self._connection, dropped)
+                    self.reader.has_marks = True
                 self._extend(span, at_ms)
                 spans = self._spans()
                 self._connection.execute("COMMIT")

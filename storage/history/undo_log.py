@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +32,7 @@ from apiserver.storage.history.past_values import (
     recorded_version,
     version_before_history,
 )
-from apiserver.storage.history.purges import Purged
+from apiserver.storage.history.purges import NO_DROPS, Purged
 from apiserver.storage.history.rows import position_after
 from apiserver.storage.history.segment import Segment
 from apiserver.storage.interface import KeyRange
@@ -140,15 +140,19 @@ class UndoLog:
 
     # ---- writing
 
-    def append(self, changes: Sequence[Change], span: Span, at_ms: int) -> None:
+    def append(
+        self, changes: Sequence[Change], span: Span, at_ms: int, dropped: Mapping[str, int] = NO_DROPS
+    ) -> None:
         """Add changes, in the order of their revisions. span: the revisions whose changes all are here then.
 
-        at_ms: now, in milliseconds since 1970. Raises OSError; then nothing is added.
+        at_ms: now, in milliseconds since 1970.
+        dropped: prefixes of keys whose changes are not recorded up to a revision, even so.
+        Raises OSError; then nothing is added.
         """
         with self._writing:
             segment = self._writable()
             try:
-                segment.append(changes, span, at_ms)
+                segment.append(changes, span, at_ms, dropped)
             except SegmentDamaged as error:
                 self._set_aside(segment, error)
                 raise OSError(str(error)) from None

@@ -11,6 +11,7 @@ from apiserver.cli import flag_values
 from apiserver.cli.flag import Kind, flags_of, option
 from apiserver.cli.flag_values import COUNT, DURATION, PATH, SWITCH, TEXT, WHOLE_DURATION
 from apiserver.golang.urls import redacted_urls
+from apiserver.registry.history.policy import HistoryRule
 from apiserver.storage.encryption.configuration import EncryptionConfiguration
 
 
@@ -149,7 +150,14 @@ class StorageOptions:
         name="--history-max-bytes",
         default="1Gi",
     )
+    history_policy: Path | None = option(
+        None,
+        PATH,
+        "A file that contains a HistoryPolicy, which lists the resources whose changes the history drops.",
+    )
     # What is in that file.
+    history_rules: tuple[HistoryRule, ...] = ()
+    # What is in the file of --encryption-provider-config.
     encryption: EncryptionConfiguration | None = None
 
     @property

@@ -3,6 +3,7 @@
     authors    makes the notes about the authors of writes, which the store keeps and delivers with them
     recorder   follows the watch cache, and records each change in `storage.history`
     forms      what is recorded of an object: no values of Secrets
+    policy     which resources are recorded
     past       reads the objects of a past moment, and the versions of one
     recent_changes    reads the changes of all objects that a user may see
     purges     removes changes that must be forgotten

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.stored_object import StoredObject
-from apiserver.storage.keys import resource_prefix
+from apiserver.storage.keys import resource_of, resource_prefix
 from apiserver.storage.private_directories import make_directory
 
 _KEY_BYTES: Final = 32
@@ -22,15 +23,24 @@ REDACTED: Final = "redacted:"
 
 
 class RecordedForms:
-    """Makes the recorded form of objects. prefix: of all keys. key: of the digests of secret values."""
+    """Makes the recorded form of objects. prefix: of all keys. key: of the digests of secret values.
 
-    def __init__(self, prefix: str, key: bytes) -> None:
+    policy: None to record all resources.
+    """
+
+    def __init__(self, prefix: str, key: bytes, policy: HistoryPolicy | None = None) -> None:
+        self.policy = policy if policy is not None and policy.drops_some else None
+        self._prefix = prefix
         self._secrets, self._key = resource_prefix(prefix, "", "secrets"), key
 
     def of(self, key: str, found: StoredObject) -> bytes:
         """Returns what is recorded of an object; empty if it cannot be read."""
         form = found.stored_form()
         return self._redacted(form) if form and self.redacts(key) else form
+
+    def resource_of(self, key: str) -> str:
+        """Returns the resource prefix of the key of an object, or of a prefix of such keys."""
+        return resource_of(self._prefix, key) or ""
 
     def redacts(self, key: str) -> bool:
         """Whether objects with this key are not recorded as they are."""

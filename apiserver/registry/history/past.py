@@ -19,7 +19,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.changes import Span
 from apiserver.storage.history.past_values import LOST, HistoryGap, RecordedVersion, Value
-from apiserver.storage.history.purges import digest
+from apiserver.storage.history.purges import DROPPED, digest
 from apiserver.storage.history.undo_log import UndoLog
 from apiserver.storage.interface import KeyRange, ReadAt, Stored
 from apiserver.storage.keys import after
@@ -29,6 +29,13 @@ log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _REVISION_DIGITS_MAX: Final = 18
+
+
+_NOT_KEPT: Final = "the history does not have all changes of this resource since that moment, by its policy"
+
+
+class _Dropped(Exception):
+    """Changes of the resource were dropped since."""
 
 
 # Whether the user may do something that is looked at only if it matters.
@@ -271,6 +278,8 @@ class PastReads:
             changed = self._history.changed_since(keys, revision, until, newest)
             # After the changes, of which a purge meanwhile may have removed some.
             purged = self._history.purged_since(keys.start, revision)
+            if self._is_dropped(keys.start, revision):
+                raise _Dropped
             found: list[StoredObject] = []
             lost: list[str] = []
             for key in sorted(live.keys() | changed.keys()):
@@ -290,7 +299,10 @@ class PastReads:
             earlier = frozenset(key for key, past in changed.items() if past.was_created_since)
             return _State(found, earlier, lost, len(purged))
 
-        state = await self.read(read)
+        try:
+            state = await self.read(read)
+        except _Dropped:
+            raise Expired(_NOT_KEPT) from None
         if state.lost:
             log.error(
                 "the history has lost what %d objects were at revision %d; the first of them is %s",
@@ -301,6 +313,11 @@ class PastReads:
             # A single object that was purged is hidden, too.
             return state._replace(earlier=frozenset(hidden or [keys.start] * state.purged))
         return state
+
+    def _is_dropped(self, key: str, revision: int) -> bool:
+        """Whether changes of the resource of a key after a revision were not recorded."""
+        resource = self._forms.resource_of(key)
+        return DROPPED in self._history.purged_since(resource, revision)
 
     def _value(self, version: KeyVersion[StoredObject] | None) -> Value | None:
         """Returns the recorded form of a current object."""
@@ -333,6 +350,8 @@ class PastReads:
         if any(each.revision < begin for each in found) and not await may_see_earlier():
             found = [each for each in found if each.revision >= begin]
         if not found and not page.before:
+            if await self.read(lambda: self._is_dropped(key, 0)):
+                raise Expired(_NOT_KEPT)
             raise NotFound(resource.group_resource, name)
         return found
 

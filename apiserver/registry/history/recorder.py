@@ -104,7 +104,10 @@ class Recorder:
         self._seen: list[_Seen] = []
         self._notes: dict[int, bytes] = {}  # about their authors, by revision
         self._bytes = 0
-        self._written_ms = history.newest_ms  # used by the thread
+        # Used by the thread.
+        self._written_ms = history.newest_ms
+        # The last revisions of changes that were dropped, by the prefixes of their resources.
+        self._dropped: dict[str, int] = {}
         self._wake = asyncio.Event()
         self._is_wanted = asyncio.Event()
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -225,7 +228,8 @@ class Recorder:
 
     def _append(self, changes: Sequence[Change], span: Span) -> None:
         now_ms = self._written_ms = max(self._written_ms, int(self._clock() * 1000))
-        self._history.append(changes, span, now_ms)
+        self._history.append(changes, span, now_ms, self._dropped)
+        self._dropped = {}
         self._history.drop_old(now_ms)
         self.changes_total += len(changes)
         self._measure()
@@ -237,12 +241,21 @@ class Recorder:
         """Returns changes that the cache has seen, in order, as they are recorded."""
         ordered = [(event.revision, at_ms, event) for at_ms, events in seen for event in events]
         ordered.sort(key=itemgetter(0))
+        if self._forms.policy is not None:
+            ordered = [each for each in ordered if self._is_kept(each[2].version.key, each[0])]
         found = []
         for revision, at_ms, event in ordered:
             version = event.version
             change = _KeyChange(version.key, revision, event.previous, version.value)
             found.append(self._change(change, notes.get(revision), at_ms))
         return found
+
+    def _is_kept(self, key: str, revision: int) -> bool:
+        """Whether the policy keeps the changes of a key. Notes what it drops."""
+        assert self._forms.policy is not None
+        if resource := self._forms.policy.dropped_resource(key):
+            self._dropped[resource] = max(revision, self._dropped.get(resource, 0))
+        return not resource
 
     def _change(self, change: _KeyChange, noted: bytes | None, at_ms: int | None) -> Change:
         """Returns a change as it is recorded. noted: the note about its author.
@@ -353,6 +366,8 @@ class Recorder:
 
     def _append_missed(self, missed: Iterable[_KeyChange], notes: Mapping[int, bytes], span: Span) -> None:
         """Write changes that were read from the store, in the thread."""
+        if self._forms.policy is not None:
+            missed = [each for each in missed if self._is_kept(each.key, each.revision)]
         self._append([self._change(each, notes.get(each.revision), None) for each in missed], span)
 
     def _missed(self, event: Event, before: Stored | None) -> _KeyChange:

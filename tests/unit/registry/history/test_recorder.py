@@ -6,7 +6,7 @@ import asyncio
 import random
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.history.changes import Change, Span
 from apiserver.storage.history.past_values import HistoryGap, Value
+from apiserver.storage.history.purges import NO_DROPS
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from apiserver.storage.interface import Condition, Put, Storage
 from apiserver.storage.keys import prefix_range
@@ -226,10 +227,12 @@ class Failing(UndoLog):
         self.has_space = asyncio.Event()
         super().__init__(None, ROOMY)
 
-    def append(self, changes: Sequence[Change], span: Span, at_ms: int) -> None:
+    def append(
+        self, changes: Sequence[Change], span: Span, at_ms: int, dropped: Mapping[str, int] = NO_DROPS
+    ) -> None:
         if changes and not self.has_space.is_set():
             raise OSError("no space left on device")
-        super().append(changes, span, at_ms)
+        super().append(changes, span, at_ms, dropped)
 
 
 async def test_what_is_not_recorded_yet_has_an_age(store: Storage) -> None:
