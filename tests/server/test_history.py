@@ -425,6 +425,44 @@ def test_the_history_of_encrypted_objects_is_encrypted(tmp_path: Path) -> None:
         assert b"confidential" not in kept
 
 
+def test_values_whose_key_is_gone_are_lost_and_reported(tmp_path: Path) -> None:
+    config = tmp_path / "encryption.yaml"
+
+    def use(*names: str) -> None:
+        keys = [
+            f"{{name: {each}, secret: {base64.b64encode(each[:1].encode() * 32).decode()}}}" for each in names
+        ]
+        config.write_text(
+            "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n"
+            f"- resources: [configmaps]\n  providers:\n  - aesgcm: {{keys: [{', '.join(keys)}]}}\n"
+        )
+
+    use("old")
+    flags = ["--history", "--controllers=-*", f"--encryption-provider-config={config}"]
+    with ServerProcess(tmp_path / "data", *flags) as server:
+        with Api(server) as api:
+            first = version_of(api.post(CONFIG_MAPS, config_map("e", k="1")).ok())
+            api.patch(f"{CONFIG_MAPS}/e", {"data": {"k": "2"}}).ok()
+            assert api.get(f"/at/{first}{CONFIG_MAPS}/e").ok()["data"] == {"k": "1"}
+        server.stop()
+        use("new", "old")
+        server.start()
+        with Api(server) as api:
+            last = version_of(api.patch(f"{CONFIG_MAPS}/e", {"data": {"k": "3"}}).ok())
+            assert api.get(f"/at/{first}{CONFIG_MAPS}/e").ok()["data"] == {"k": "1"}
+        server.stop()
+        use("new")
+        server.start()
+        with Api(server) as api:
+            listed = api.get(f"/at/{first}{CONFIG_MAPS}")
+            assert listed.ok()["items"] == []
+            assert any("has lost what 1 objects were: default/e" in each for each in listed.warnings)
+            assert api.get(f"/at/{first}{CONFIG_MAPS}/e").status == 410
+            assert api.get(f"/at/{last}{CONFIG_MAPS}/e").ok()["data"] == {"k": "3"}
+            versions = api.get(f"{CONFIG_MAPS}/e/history").ok()["versions"]
+            assert [each.get("lost", False) for each in versions] == [False, False, True]
+
+
 # ---- what others see
 
 
