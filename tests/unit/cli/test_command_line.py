@@ -820,7 +820,7 @@ def test_every_flag_sets_a_field_of_the_configuration() -> None:
     }
     destinations = {flag.destination for flag in FLAG_TABLE.values()}
     of_files = {"plugin_configurations", "encryption", "files"}
-    of_files |= {"audit_policy", "audit_webhook_server", "tracing"}
+    of_files |= {"audit_policy", "audit_webhook_server", "history_rules", "tracing"}
     of_files |= {"authorization_config_content", "authorization_config_authorizers"}
     assert SECTION_OF.keys() == destinations - composed | of_files
 
