@@ -212,6 +212,10 @@ def test_gaps_are_shown(tmp_path: Path) -> None:
                 noise = random.Random(next(numbers)).randbytes(40_000).hex()
                 api.put(f"{CONFIG_MAPS}/big", config_map("big", noise=noise))
                 api.post(CONFIG_MAPS, config_map("big", noise=noise))
+                # All is recorded then: what is recorded at once is in one file, however large.
+                api.get("/history?limit=1").ok()
+            # The newest file may be empty yet.
+            api.post(CONFIG_MAPS, config_map("newest"))
         server.stop()
         for end in ("-wal", "-shm"):
             files[1].with_name(files[1].name + end).unlink(missing_ok=True)
