@@ -22,7 +22,8 @@ and the worker sends
                                                 the function has failed or refuses the request
 
 On a second socket, the server asks with one byte which function runs, and a thread of the worker answers with
-the number of its call, or zero: a function that does not return keeps the worker from reading messages.
+that byte and the number of the call, or zero: a function that does not return keeps the worker from reading
+messages.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from typing import Any, Final
 import orjson
 
 _LENGTH_BYTES: Final = 4
-# The question which function runs, and the size of the answer.
-QUESTION: Final = b"?"
-NUMBER_BYTES: Final = 8
+# The question which function runs is a number; the answer repeats it, with the number of the call.
+_NUMBER_BYTES: Final = 8
+QUESTION_BYTES: Final = 1
+ANSWER_BYTES: Final = QUESTION_BYTES + _NUMBER_BYTES
 # Of one message from a worker: some objects of the largest size, or a batch of conversions.
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 
@@ -106,3 +108,18 @@ def _message(encoded: memoryview) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise InvalidFrame("a message that is no object")
     return message
+
+
+def question(number: int) -> bytes:
+    """Returns the question which function runs. number: of the question."""
+    return bytes([number % 256])
+
+
+def answer_to(asked: bytes, call: int) -> bytes:
+    """Returns the answer to a question. call: the number of the call whose function runs; 0 if none does."""
+    return asked + call.to_bytes(_NUMBER_BYTES, "big")
+
+
+def read_answer(answer: bytes) -> int:
+    """Returns the number of the call in an answer."""
+    return int.from_bytes(answer[QUESTION_BYTES:], "big")

@@ -32,10 +32,10 @@ from apiserver.extensions.event_streams import EventWindow, send_events
 from apiserver.extensions.extension import Extension
 from apiserver.extensions.frames import (
     FRAME_BYTES_MAX,
-    NUMBER_BYTES,
-    QUESTION,
+    QUESTION_BYTES,
     FrameReader,
     InvalidFrame,
+    answer_to,
     frame,
     framed,
 )
@@ -194,8 +194,8 @@ def _answer(number: int, found: Mapping[str, Any]) -> bytes:
 def _say_what_runs(control: socket.socket, worker: _Worker) -> None:
     """Answer the server whenever it asks which function runs, also if that blocks the event loop."""
     with contextlib.suppress(OSError):  # The server has ended.
-        while control.recv(len(QUESTION)):
-            control.sendall(worker.running_call().to_bytes(NUMBER_BYTES, "big"))
+        while asked := control.recv(QUESTION_BYTES):
+            control.sendall(answer_to(asked, worker.running_call()))
 
 
 async def _serve(

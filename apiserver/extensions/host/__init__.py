@@ -3,6 +3,7 @@
     runner          the interface of both ways to run functions
     worker_process  one worker process, from its start to its end
     worker_runner   keeps a worker running, sends calls to it, and ends it if a function does not stop
+    running_call    asks a worker which function runs at the moment
     call_schedule   decides in which order calls are sent, and which ones fail when the worker ends. Pure
     stop_requests   asks functions whose results nobody wants to stop
     pending_calls   the calls without a result, and the timer that ends late ones

@@ -15,15 +15,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
-from apiserver.extensions.frames import NUMBER_BYTES, QUESTION, FrameReader, InvalidFrame
+from apiserver.extensions.frames import FrameReader, InvalidFrame
 from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo
+from apiserver.extensions.host.running_call import RunningCall
 
 log = logging.getLogger(__name__)
 
 # How long a module may take to be imported, in seconds.
 START_TIMEOUT_S: Final = 30.0
-# How long a worker may take to say which function runs. A thread of it does that, within some milliseconds.
-ANSWER_TIMEOUT_S: Final = 0.1
 
 
 class WorkerProcess(asyncio.Protocol):
@@ -47,9 +46,7 @@ class WorkerProcess(asyncio.Protocol):
         self._process: subprocess.Popen[bytes] | None = None
         self._why = ""
         self._gone = asyncio.Event()
-        # Through it, a thread of the worker says which function runs.
-        self._control: socket.socket | None = None
-        self._asking = asyncio.Lock()
+        self._running_call: RunningCall | None = None
         self._waiting: asyncio.Task[None] | None = None
         self._first: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
 
@@ -74,8 +71,9 @@ class WorkerProcess(asyncio.Protocol):
         Raises OSError, and TimeoutError if the module is not imported in time.
         """
         ours, theirs = socket.socketpair()
-        self._control, control = socket.socketpair()
-        self._control.setblocking(False)
+        asking, control = socket.socketpair()
+        asking.setblocking(False)
+        self._running_call = RunningCall(asking)
         with theirs, control:
             descriptors = theirs.fileno(), control.fileno()
             try:
@@ -88,7 +86,7 @@ class WorkerProcess(asyncio.Protocol):
                 )
             except OSError:
                 ours.close()
-                self._control.close()
+                asking.close()
                 raise
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=ours)
@@ -103,19 +101,9 @@ class WorkerProcess(asyncio.Protocol):
         self._transport.write(encoded)
 
     async def running_call(self) -> int:
-        """Returns the number of the call whose function runs at the moment, on the worker's event loop.
-
-        0 if none does, or if the worker does not say so, as one that has no event loop.
-        """
-        loop, control = asyncio.get_running_loop(), self._control
-        assert control is not None
-        async with self._asking:
-            try:
-                async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                    await loop.sock_sendall(control, QUESTION)
-                    return int.from_bytes(await loop.sock_recv(control, NUMBER_BYTES), "big")
-            except (OSError, TimeoutError):
-                return 0
+        """Returns the number of the call whose function runs at the moment: see `RunningCall`."""
+        assert self._running_call is not None
+        return await self._running_call.number()
 
     def kill(self, why: str) -> None:
         """End the process, and all that it has started. The connection may be open in a process that has left
@@ -162,8 +150,8 @@ class WorkerProcess(asyncio.Protocol):
             os.killpg(process.pid, signal.SIGKILL)
         status = await asyncio.to_thread(process.wait)
         self._gone.set()
-        if self._control is not None:
-            self._control.close()
+        if self._running_call is not None:
+            self._running_call.close()
         why = self._why or _how_it_ended(status)
         if not self._first.done():
             self._first.set_result({"failed": why})

@@ -423,7 +423,7 @@ class WorkerRunner:
         # A late call has taken its time already: a delay would take that of all others. A function for a
         # watch may do the same again as soon as its client begins again.
         counts = killed_for is None or killed_for.kind is Kind.WATCH
-        delay_s = self._restart.delay_s(self._ends - 1) if self._ends and counts else 0.0
+        delay_s = self._restart.delay_s(max(0, self._ends - 1)) if self._ends and counts else 0.0
         self._begin_restart(delay_s, counts=counts)
         self._on_end(why, delay_s)
 
