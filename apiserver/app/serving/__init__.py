@@ -12,7 +12,7 @@ certificate_keeper       renews certificates before they expire, and warns of th
 watched_files            rereads files when they change
 listener                 accepts connections, within limits, and does their TLS handshakes
 tls_transport            TLS on an open connection, without buffers
-tls_record_flood            ends connections whose clients keep OpenSSL busy
+tls_record_flood         ends connections whose clients keep OpenSSL busy
 service_manager          reports to systemd: ready, alive, stopping
 logs, exit_codes         what a process tells about itself
 """
