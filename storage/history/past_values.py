@@ -49,7 +49,7 @@ class Scan(NamedTuple):
     found: the wanted ones. rows: how many changes were looked at.
     position: that of the last one that was looked at; the rest is below.
     is_complete: whether there is no rest.
-    gaps: those of the whole history, the newest first.
+    gaps: those of the whole history, the newest first; also what is missing at the end of the span.
     """
 
     found: Sequence[KeyChange]

@@ -75,7 +75,7 @@ class UndoLog:
             make_directory(directory)
             self._lock = lock(directory / "history.lock")
             self._open_all(directory)
-        self._spans = self._read_spans()
+        self._spans = _joined(self._segments)
 
     def _open_all(self, directory: Path) -> None:
         """Open the segments that exist. Those that cannot be read are put aside: they become a gap."""
@@ -128,16 +128,6 @@ class UndoLog:
                     size += segment.size_bytes
         return size
 
-    def _read_spans(self) -> Sequence[Span]:
-        """Returns the spans of all segments, each joined with those that it continues."""
-        found: list[Span] = []
-        for span in sorted(span for each in self._segments for span in each.spans):
-            if found and span.after <= found[-1].until:
-                found[-1] = Span(found[-1].after, max(found[-1].until, span.until))
-            else:
-                found.append(span)
-        return found
-
     # ---- writing
 
     def append(
@@ -156,7 +146,7 @@ class UndoLog:
             except SegmentDamaged as error:
                 self._set_aside(segment, error)
                 raise OSError(str(error)) from None
-            self._spans = self._read_spans()
+            self._spans = _joined(self._segments)
 
     def _writable(self) -> Segment:
         """Returns the segment for the next changes, a new one if the last one is full. Raises OSError."""
@@ -234,7 +224,7 @@ class UndoLog:
                     if not segment.spans or segment.spans[0].after < revision:
                         found.append(segment.purge_until(revision))
             self._remove_damaged()
-            self._spans = self._read_spans()
+            self._spans = _joined(self._segments)
         return Purged(sum(each.changes for each in found), sum(each.objects for each in found))
 
     def _remove_damaged(self) -> None:
@@ -252,7 +242,7 @@ class UndoLog:
     def _leave_out(self, segment: Segment) -> None:
         """Read nothing of a segment any more, whatever becomes of its file."""
         self._segments.remove(segment)
-        self._spans = self._read_spans()
+        self._spans = _joined(self._segments)
         segment.close()
 
     def _remove(self, segment: Segment) -> None:
@@ -393,25 +383,27 @@ class UndoLog:
 
     def changes(
         self,
-        after: int,
+        span: Span,
         position: int,
         is_wanted: Callable[[KeyChange], bool],
         *,
         found_max: int,
         rows_max: int,
     ) -> Scan:
-        """Returns changes of all keys after a revision and below a position, the newest first.
+        """Returns changes of all keys in a span and below a position, the newest first.
 
+        span: of revisions that were recorded, up to its last one, when the caller made sure of it.
         is_wanted: which of them are returned. found_max, rows_max: after so many changes found, or looked at,
             the rest is left for another call.
-        Raises HistoryGap if the history does not go back to the revision.
+        Raises HistoryGap if the history does not go back to the beginning of the span.
         """
         found: list[KeyChange] = []
         rows, is_complete = 0, True
-        for segment in reversed(self._segments.copy()):
+        segments = self._segments.copy()
+        for segment in reversed(segments):
             wanted: list[KeyChange] = []
             with self._damage_of(segment):
-                for change in segment.reader.changes(position_after(after), position):
+                for change in segment.reader.changes(position_after(span.after), position):
                     if len(found) + len(wanted) == found_max or rows == rows_max:
                         is_complete = False
                         break
@@ -422,9 +414,13 @@ class UndoLog:
                 found += wanted
             if not is_complete:
                 break
-        if after < self.listed_since() or not self._spans:
+        # Of what was scanned: the changes of a newest segment that is damaged may be recorded again by now.
+        spans = _joined([each for each in segments if each in self._segments])
+        if not spans or span.after < spans[0].after:
             raise HistoryGap(self.listed_since())
-        gaps = [Span(older.until, newer.after) for older, newer in pairwise(self._spans)]
+        gaps = [Span(older.until, newer.after) for older, newer in pairwise(spans)]
+        if spans[-1].until < span.until:
+            gaps.append(Span(spans[-1].until, span.until))
         return Scan(found, rows, position, is_complete, gaps[::-1])
 
     def _before(self, key: str, revision: int, until: int, newest: Value | None) -> Value | None:
@@ -481,3 +477,14 @@ class UndoLog:
             yield
         except SegmentDamaged as error:
             self._set_aside(segment, error)
+
+
+def _joined(segments: Sequence[Segment]) -> Sequence[Span]:
+    """Returns the spans of segments, each joined with those that it continues."""
+    found: list[Span] = []
+    for span in sorted(span for each in segments for span in each.spans):
+        if found and span.after <= found[-1].until:
+            found[-1] = Span(found[-1].after, max(found[-1].until, span.until))
+        else:
+            found.append(span)
+    return found

@@ -181,7 +181,7 @@ class _Request:
     def scan(self, history: UndoLog) -> Scan:
         """Returns the next changes that may be wanted. Called in the thread of the history."""
         return history.changes(
-            self._query.span.after,
+            self._query.span,
             self.position,
             self._is_wanted,
             found_max=min(FOUND_AT_ONCE, self._query.limit - len(self.entries)),

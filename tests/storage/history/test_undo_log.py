@@ -16,9 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.storage.history.changes import Author, Change, KeyChange, Span
-from apiserver.storage.history.past_values import LOST, HistoryGap, PastValue, Value
+from apiserver.storage.history.damage import SegmentDamaged
+from apiserver.storage.history.past_values import LOST, HistoryGap, PastValue, Scan, Value
 from apiserver.storage.history.purges import digest
 from apiserver.storage.history.rows import position_after
+from apiserver.storage.history.segment import Segment
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from apiserver.storage.interface import KeyRange
 
@@ -133,7 +135,11 @@ def scanned(log: UndoLog, after: int, until: int, found_max: int, rows_max: int)
     position, is_complete = position_after(until), False
     while not is_complete:
         part = log.changes(
-            after, position, lambda each: each.author.user != "user-1", found_max=found_max, rows_max=rows_max
+            Span(after, until),
+            position,
+            lambda each: each.author.user != "user-1",
+            found_max=found_max,
+            rows_max=rows_max,
         )
         assert len(part.found) <= found_max
         assert part.rows <= rows_max
@@ -160,7 +166,7 @@ def test_changes_of_all_keys_are_read_in_parts(tmp_path: Path, found_max: int, r
         expected = [each for each in made if after < each[0] <= until and (each[0] - 2) % 3 != 1]
         assert found == expected[::-1]
     with pytest.raises(HistoryGap):
-        log.changes(0, position_after(9), lambda _: True, found_max=1, rows_max=1)
+        log.changes(Span(0, 9), position_after(9), lambda _: True, found_max=1, rows_max=1)
     log.close()
 
 
@@ -278,6 +284,11 @@ def test_old_segments_are_dropped(tmp_path: Path) -> None:
 # ---- damage
 
 
+def whole_of(log: UndoLog, span: Span) -> Scan:
+    """Returns all changes in a span."""
+    return log.changes(span, position_after(span.until), lambda _: True, found_max=1_000, rows_max=1_000)
+
+
 def damage(path: Path, how: str) -> None:
     match how:
         case "cut":
@@ -317,7 +328,7 @@ def test_a_damaged_segment_becomes_a_gap(tmp_path: Path, how: str) -> None:
     damage(files[1], how)
     log = UndoLog(tmp_path / "history", limits)
     # The first read that meets the damage finds the gap.
-    whole = log.changes(1, position_after(model.revision), lambda _: True, found_max=1_000, rows_max=1_000)
+    whole = whole_of(log, Span(1, model.revision))
     (gap,) = whole.gaps
     revisions = [each.revision for each in whole.found]
     assert revisions == [n for n in range(model.revision, 1, -1) if not gap.after < n <= gap.until]
@@ -337,6 +348,45 @@ def test_a_damaged_segment_becomes_a_gap(tmp_path: Path, how: str) -> None:
     model.record(log)
     log.drop_old(0)
     assert model.read(log, oldest) == model.states[oldest]
+    log.close()
+
+
+class Recovering(UndoLog):
+    """Another thread records again what a scan finds damaged, before that has ended."""
+
+    again: list[Change] | None = None
+
+    def _set_aside(self, segment: Segment, error: SegmentDamaged) -> None:
+        super()._set_aside(segment, error)
+        if self.again:
+            last = self.again[-1]
+            self.append(self.again, Span(self.recorded, last.revision), last.at_ms)
+
+
+@pytest.mark.parametrize("is_recorded_again", [False, True])
+@pytest.mark.parametrize("is_in_parts", [False, True])
+def test_a_newest_segment_that_a_scan_finds_damaged_is_a_gap(
+    tmp_path: Path, is_recorded_again: bool, is_in_parts: bool
+) -> None:
+    """Also if its changes are there again when the scan ends, as the scan has not seen them."""
+    limits = Limits(bytes_max=0, age_s_max=1e9)
+    log, model = Recovering(tmp_path / "history", limits), Model()
+    for number in range(5):
+        model.write(f"/a/{number}", b"1")
+        model.record(log)
+    model.write("/a/5", b"1")
+    log.again = [*model.changes] if is_recorded_again else None
+    model.record(log)
+    assert len(list((tmp_path / "history").glob("*.history"))) == 6
+    rows(tmp_path / "history", "UPDATE changes SET since = since + 1")
+    first = log.changes(
+        *(Span(1, 7), position_after(7), lambda _: True), found_max=2 if is_in_parts else 100, rows_max=100
+    )
+    assert [each.revision for each in first.found] == [6, 5, 4, 3, 2][: 2 if is_in_parts else None]
+    assert first.gaps == [Span(6, 7)]
+    later = whole_of(log, Span(1, 7))
+    assert later.gaps == ([] if is_recorded_again else [Span(6, 7)])
+    assert [each.revision for each in later.found] == [*([7] if is_recorded_again else []), 6, 5, 4, 3, 2]
     log.close()
 
 
