@@ -10,6 +10,8 @@ from tests.support.server_process import ServerProcess
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+EVENTS: Final = "/api/v1/namespaces/default/events"
+NEW_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
 POLICY: Final = """apiVersion: apiserver.config.k8s.io/v1alpha1
 kind: HistoryPolicy
 rules:
@@ -45,11 +47,25 @@ def test_changes_of_a_dropped_resource_are_not_recorded_and_reads_say_so(tmp_pat
         server.stop()
         history = tmp_path / "data" / "history"
         assert not any(b"/leases/default" in each.read_bytes() for each in history.iterdir())
-    # Without the policy, what was dropped stays missing, and later changes are recorded.
+    # With another policy, what was dropped stays missing, and later changes are recorded.
+    policy.write_text(POLICY.replace("drop}", "keep}"))
+    flags.append(f"--history-policy={policy}")
     with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
         again = write(api, LEASES, "recorded")
         assert api.get(f"/at/{leases[0]}{LEASES}").status == 410
         assert api.get(f"/at/{again[0]}{LEASES}/recorded").ok()["metadata"]["resourceVersion"] == again[0]
+
+
+def test_by_default_events_and_leases_are_dropped(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", "--history", "--controllers=-*") as server, Api(server) as api:
+        leases, config_maps = write(api, LEASES, "renewed"), write(api, CONFIG_MAPS, "kept")
+        event = {"metadata": {"name": "seen"}, "involvedObject": {"namespace": "default"}}
+        version = api.post(EVENTS, event).ok()["metadata"]["resourceVersion"]
+        api.delete(f"{EVENTS}/seen").ok()
+        assert api.get(f"/at/{leases[0]}{LEASES}").status == 410
+        for path in (EVENTS, NEW_EVENTS):
+            assert api.get(f"/at/{version}{path}").status == 410
+        assert api.get(f"/at/{config_maps[0]}{CONFIG_MAPS}/kept").status == 200
 
 
 def test_an_invalid_policy_prevents_the_start(tmp_path: Path) -> None:

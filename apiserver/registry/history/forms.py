@@ -29,7 +29,7 @@ class RecordedForms:
     """
 
     def __init__(self, prefix: str, key: bytes, policy: HistoryPolicy | None = None) -> None:
-        self.policy = policy if policy is not None and policy.drops_some else None
+        self.policy = policy
         self._prefix = prefix
         self._secrets, self._key = resource_prefix(prefix, "", "secrets"), key
 

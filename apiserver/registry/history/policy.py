@@ -20,13 +20,17 @@ class HistoryRule(NamedTuple):
     keeps: bool
 
 
+# What changes all the time, and is of little interest later, unless an administrator wants it.
+DEFAULT_RULES: Final = (HistoryRule((("", "events"), ("coordination.k8s.io", "leases")), keeps=False),)
+
+
 class HistoryPolicy:
     """Rules, of which the first one that names a resource applies; others are kept. prefix: of all keys."""
 
     def __init__(self, rules: Sequence[HistoryRule], prefix: str) -> None:
-        self._rules, self._prefix = rules, prefix
+        """rules: those of the administrator, which come before `DEFAULT_RULES`."""
+        self._rules, self._prefix = (*rules, *DEFAULT_RULES), prefix
         self._known: dict[str, bool] = {}
-        self.drops_some = not all(rule.keeps for rule in rules)
 
     def dropped_resource(self, key: str) -> str:
         """Returns the resource prefix of a key if its changes are dropped; else an empty text."""

@@ -30,6 +30,7 @@ def test_rules_are_read_in_order() -> None:
     )
 
 
+KEEP_ONE_OF_APPS: Final = "rules:\n- {resources: [deployments.apps], action: keep}\n"
 DROPPED: Final = {
     "a resource of the core group": (DROP, "/r/core/events/default/a", "/r/core/events/"),
     "a resource of a group": (DROP, "/r/coordination.k8s.io/leases/a/b", "/r/coordination.k8s.io/leases/"),
@@ -37,6 +38,17 @@ DROPPED: Final = {
     "a resource without a rule": (DROP, "/r/core/pods/default/a", ""),
     "the first rule wins": (KEEP_ONE, "/r/apps/deployments/default/a", ""),
     "everything else": (KEEP_ONE, "/r/core/pods/default/a", "/r/core/pods/"),
+    "Events by default": (KEEP_ONE_OF_APPS, "/r/core/events/default/a", "/r/core/events/"),
+    "Leases by default": (
+        KEEP_ONE_OF_APPS,
+        "/r/coordination.k8s.io/leases/a/b",
+        "/r/coordination.k8s.io/leases/",
+    ),
+    "Events that a rule keeps": (
+        "rules:\n- {resources: [events], action: keep}\n",
+        "/r/core/events/default/a",
+        "",
+    ),
     "records that are no objects": (KEEP_ONE, "/r/-/addresses", ""),
 }
 
@@ -45,7 +57,6 @@ DROPPED: Final = {
 def test_what_is_dropped(text: str, key: str, dropped: str) -> None:
     policy = HistoryPolicy(parsed(text), "/r")
     assert [policy.dropped_resource(key) for _ in range(2)] == [dropped] * 2
-    assert policy.drops_some
 
 
 INVALID: Final = {
