@@ -7,6 +7,7 @@ found; SQLite itself finds only a damaged structure.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -27,6 +28,8 @@ from apiserver.storage.history.rows import (
     recorded,
 )
 from apiserver.storage.history.segment_reader import CACHE_KIB, DELTAS_MAX, SegmentReader
+
+log = logging.getLogger(__name__)
 
 FORMAT: Final = 2
 _IN_MEMORY: Final = ":memory:"
@@ -106,12 +109,22 @@ class Segment:
         elif version != FORMAT:
             raise SegmentDamaged(f"its format is {version}, not {FORMAT}")
         execute(purges.TABLE)
-        purges.clean(self._connection)
+        self._clean_if_possible()
         try:
             execute(f"SELECT {COLUMNS} {FROM} LIMIT 0")
             execute("SELECT after, until, at_ms FROM spans LIMIT 0")
         except sqlite3.OperationalError as error:
             raise SegmentDamaged(str(error)) from None
+
+    def _clean_if_possible(self) -> None:
+        """Remove what earlier purges may have left. Nothing of a server depends on its history."""
+        try:
+            with sqlite_errors():
+                purges.clean(self._connection)
+        except OSError as error:
+            log.error(
+                "what was purged may still be in %s; the next purge or start removes it: %s", self.path, error
+            )
 
     def _spans(self) -> list[Span]:
         return [
@@ -179,6 +192,11 @@ class Segment:
         """Remove all changes up to a revision. Raises as `purge` does."""
         with self._purging():
             return purges.delete_until(self._connection, revision)
+
+    def clean(self) -> None:
+        """Remove what earlier purges may have left. Raises OSError."""
+        with sqlite_errors(), self.reader.lock:
+            purges.clean(self._connection)
 
     @contextmanager
     def _purging(self) -> Iterator[None]:
@@ -262,7 +280,8 @@ class Segment:
         for part in _parts([key for key in dict.fromkeys(keys) if key not in self._key_ids]):
             last = execute(_INSERT_KEYS + ", ".join(["(?)"] * len(part)), part).lastrowid
             assert last is not None
-            # Nothing is deleted here, so SQLite counts up from the largest ID.
+            # SQLite counts up from the largest ID that there is. A purge may have deleted larger ones, but
+            # also all rows that had them, and what was kept here of them.
             self._key_ids.update(zip(part, range(last - len(part) + 1, last + 1), strict=True))
 
     def _new_author(self, author: Author) -> tuple[str, int]:

@@ -74,7 +74,11 @@ class UndoLog:
         if directory is not None:
             make_directory(directory)
             self._lock = lock(directory / "history.lock")
-            self._open_all(directory)
+            try:
+                self._open_all(directory)
+            except BaseException:
+                self.close()
+                raise
         self._spans = _joined(self._segments)
 
     def _open_all(self, directory: Path) -> None:
@@ -223,6 +227,8 @@ class UndoLog:
                 with self._damage_of(segment):
                     if not segment.spans or segment.spans[0].after < revision:
                         found.append(segment.purge_until(revision))
+                    else:
+                        segment.clean()
             self._remove_damaged()
             self._spans = _joined(self._segments)
         return Purged(sum(each.changes for each in found), sum(each.objects for each in found))

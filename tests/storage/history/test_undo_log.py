@@ -612,6 +612,47 @@ def test_a_purge_that_was_interrupted_is_completed_at_the_start(tmp_path: Path) 
     log.close()
 
 
+@pytest.mark.parametrize("how", ["by key", "by revision"])
+def test_a_purge_that_cannot_be_completed_at_the_start_is_completed_by_the_next_one(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = tmp_path / "history"
+    purging = Purging(directory, ROOMY)
+    with contextlib.closing(sqlite3.connect(directory / "00000001.history", timeout=0)) as reading:
+        reading.execute("BEGIN")
+        reading.execute("SELECT count(*) FROM changes").fetchone()
+        with pytest.raises(OSError, match=r"another process reads the history|locked"):
+            purging.log.purge(lambda key: key == "/r/things/a/n2")
+        purging.log.close()
+        log = UndoLog(directory, ROOMY)
+        assert "what was purged may still be in" in caplog.text
+        model = purging.model
+        assert log.recorded == model.revision
+        for key in ("/r/things/b/n1", "/r/things/a/n4"):
+            expected = model.states[50].get(key)
+            assert model.read(log, 50, KeyRange(key, key + "0")).get(key) == expected
+        model.write("/r/things/b/n1", b"written while the other process reads")
+        model.record(log)
+    assert b"/r/things/a/n2" in everything_in(directory)
+    if how == "by key":
+        assert log.purge(lambda _: False) == (0, 0)
+    else:
+        assert log.purge_until(0) == (0, 0)
+    assert b"/r/things/a/n2" not in everything_in(directory)
+    log.close()
+
+
+def test_a_directory_that_could_not_be_opened_is_not_in_use(tmp_path: Path) -> None:
+    directory = tmp_path / "history"
+    Purging(directory, SMALL).log.close()
+    obstacle = max(directory.glob("*.history")).with_suffix(".history-wal")
+    obstacle.mkdir()
+    with pytest.raises(OSError, match="unable to open"):
+        UndoLog(directory, SMALL)
+    obstacle.rmdir()
+    UndoLog(directory, SMALL).close()
+
+
 # ---- reads in another thread
 
 
