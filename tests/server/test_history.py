@@ -295,7 +295,10 @@ def test_an_object_that_was_created_again_needs_the_right_everywhere(api: Api) -
     here, everywhere = grant(api, "default", "here", *rules), grant(api, "", "everywhere", *rules)
     listed = api.get(at, headers=here)
     assert "again" not in {each["metadata"]["name"] for each in listed.ok()["items"]}
-    assert any("the list omits 1 deleted objects" in each for each in listed.warnings)
+    assert any(
+        "the list omits 1 deleted object whose name has been used again; to see it" in each
+        for each in listed.warnings
+    )
     assert api.get(f"{at}/again", headers=here).status == 404
     assert len(api.get(f"{path}/history", headers=here).ok()["versions"]) == 1
     assert api.get(f"{at}/again", headers=everywhere).ok()["data"] == {"k": "old"}
@@ -456,7 +459,7 @@ def test_values_whose_key_is_gone_are_lost_and_reported(tmp_path: Path) -> None:
         with Api(server) as api:
             listed = api.get(f"/at/{first}{CONFIG_MAPS}")
             assert listed.ok()["items"] == []
-            assert any("has lost what 1 objects were: default/e" in each for each in listed.warnings)
+            assert any("has lost what 1 object was: default/e" in each for each in listed.warnings)
             assert api.get(f"/at/{first}{CONFIG_MAPS}/e").status == 410
             assert api.get(f"/at/{last}{CONFIG_MAPS}/e").ok()["data"] == {"k": "3"}
             versions = api.get(f"{CONFIG_MAPS}/e/history").ok()["versions"]
@@ -554,7 +557,7 @@ def test_a_lost_value_is_reported_and_the_other_objects_of_a_list_can_be_read(tm
         with Api(server) as api:
             listed = api.get(f"/at/{last}{CONFIG_MAPS}")
             assert [each["metadata"]["name"] for each in listed.ok()["items"]] == ["untouched", "whole"]
-            assert any("lost what 1 objects were: default/torn" in each for each in listed.warnings)
+            assert any("lost what 1 object was: default/torn" in each for each in listed.warnings)
             one = api.get(f"/at/{last}{CONFIG_MAPS}/torn")
             assert (one.status, one.reason) == (410, "Expired")
             assert "the history has lost what configmaps/torn was at revision" in one.message

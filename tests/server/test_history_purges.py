@@ -11,6 +11,7 @@ import pytest
 
 from apiserver.cli.history.command import run as run_history
 from tests.support.api import Api
+from tests.support.eventually import until
 from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
@@ -78,7 +79,7 @@ def test_an_object_is_purged(server: ServerProcess, api: Api) -> None:
         found, warnings = names_at(api, f"/at/{others[0]}{at}")
         assert "remembered" in found
         assert "forgotten" not in found
-        assert any("the history of 1 objects was purged" in each for each in warnings)
+        assert any("the history of 1 object was purged" in each for each in warnings)
     assert [each.get("purged") for each in api.get(f"{path}/forgotten/history").ok()["versions"]] == [True]
     # Nothing else has changed.
     for number, each in enumerate(others):
@@ -111,7 +112,7 @@ def test_a_namespace_is_purged_by_the_command(
         api.post("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
         versions = write(api, config_maps(name), f"of-{name}")
     assert run_history(["purge", "--all-of-namespace=moved-out", f"--kubeconfig={server.kubeconfig}"]) == 0
-    assert " objects were purged" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("purged ")
     assert not in_files(server, "moved-out")
     assert in_files(server, "stays-in")
     assert api.get(f"/at/{versions[0]}{config_maps('stays-in')}/of-stays-in").status == 200
@@ -122,7 +123,7 @@ def test_a_namespace_is_purged_by_the_command(
         )
         == 0
     )
-    assert capsys.readouterr().out == "3 changes of 1 objects were purged\n"
+    assert capsys.readouterr().out == "purged 3 changes of 1 object\n"
     assert not in_files(server, "of-stays-in")
 
 
@@ -144,6 +145,30 @@ def test_a_purge_that_is_not_clear_is_refused(api: Api, path: str) -> None:
     assert (answer.status, answer.reason) == (400, "BadRequest")
 
 
+KIND: Final = {"kind": "DeleteOptions", "apiVersion": "v1"}
+BODIES_REFUSED: Final = {
+    "a dry run": (json.dumps({**KIND, "dryRun": ["All"]}).encode(), "unknown option 'dryRun' in the body"),
+    "a precondition": (b'{"preconditions": {"uid": "a"}}', "unknown option 'preconditions' in the body"),
+    "no JSON": (b"dryRun: [All]", "the body is not JSON"),
+    "no object": (b"[]", "the body is not a JSON object"),
+    "a long one": (b" " * 5000, "the body must have at most 4096 bytes, not 5000"),
+}
+
+
+@pytest.mark.parametrize(("body", "why"), BODIES_REFUSED.values(), ids=BODIES_REFUSED)
+def test_a_purge_with_options_in_its_body_is_refused(api: Api, body: bytes, why: str) -> None:
+    path = config_maps("default")
+    write(api, path, "optional", times=1)
+    for purged in (f"{path}/optional/history", "/history?before=1", "/history?namespace=default"):
+        answer = api.delete(purged, body)
+        assert (answer.status, answer.reason) == (400, "BadRequest")
+        assert why in answer.message
+    assert api.get(f"{path}/optional/history").ok()["versions"][0]["verb"] == "create"
+    # What clients send with every DELETE is no option of a purge.
+    assert api.delete(f"{path}/optional/history", {**KIND, "propagationPolicy": "Background"}).status == 200
+    api.delete(f"{path}/optional").ok()
+
+
 def test_what_is_not_recorded_cannot_be_purged(api: Api) -> None:
     for path in ("/history?namespace=unknown", f"{config_maps('default')}/unknown/history"):
         assert api.delete(path).status == 404
@@ -163,13 +188,59 @@ def test_a_purge_needs_its_own_right_and_is_audited(server: ServerProcess, api: 
     for user in (reader, purger):
         assert api.delete("/history?before=1", headers=user).status == 403
     assert api.delete(f"{path}/guarded/history", headers=purger).ok() == {"changes": 3, "objects": 1}
-    audited = [json.loads(line) for line in (server.data_dir / "audit.log").read_text().splitlines()]
-    audited = [each for each in audited if each["stage"] == "ResponseComplete"]
-    purges = [each for each in audited if each["requestURI"] == f"{path}/guarded/history"]
+
+    def audited() -> list[dict[str, Any]]:
+        lines = (server.data_dir / "audit.log").read_text().splitlines(keepends=True)
+        events = [json.loads(line) for line in lines if line.endswith("\n")]
+        of_purges = [each for each in events if each["requestURI"] == f"{path}/guarded/history"]
+        return [each for each in of_purges if each["stage"] == "ResponseComplete"]
+
+    # An event is written after its response.
+    purges = until(audited, lambda found: len(found) == 2)
     assert {(each["impersonatedUser"]["username"], each["responseStatus"]["code"]) for each in purges} == {
         *(("reader", 403), ("purger", 200))
     }
     assert all(each["verb"] == "delete" and each["objectRef"]["subresource"] == "history" for each in purges)
+
+
+def test_a_purge_does_not_tell_of_earlier_objects_with_the_same_name(api: Api) -> None:
+    path = config_maps("default")
+    rules = rule("get list", "configmaps"), rule("get", "configmaps/history")
+    here, everywhere = grant(api, "default", "here", *rules), grant(api, "", "everywhere", *rules)
+    before = write(api, path, "other", times=1)[0]
+    first = write(api, path, "again", times=2)[0]
+    api.delete(f"{path}/again").ok()
+    again = write(api, path, "again", times=2)[0]
+
+    def answers(headers: dict[str, str]) -> list[int]:
+        found = [api.get(f"/at/{moment}{path}/again", headers=headers) for moment in (before, first, again)]
+        return [each.status for each in found]
+
+    assert (answers(here), answers(everywhere)) == ([404, 404, 200], [404, 200, 200])
+    api.delete(f"{path}/again/history").ok()
+    # That the object existed then, which exists now, is no secret.
+    assert (answers(here), answers(everywhere)) == ([404, 404, 410], [410] * 3)
+    api.delete(f"{path}/again").ok()
+    assert (answers(here), answers(everywhere)) == ([404] * 3, [410] * 3)
+
+
+def test_a_purge_does_not_tell_of_an_earlier_namespace(api: Api) -> None:
+    namespace, path = "/api/v1/namespaces/reborn", config_maps("reborn")
+    api.post("/api/v1/namespaces", {"metadata": {"name": "reborn"}}).ok()
+    moment = write(api, path, "a", times=1)[0]
+    api.delete(f"{path}/a").ok()
+    api.delete(namespace).ok()
+    api.put(f"{namespace}/finalize", {"metadata": {"name": "reborn"}, "spec": {"finalizers": []}})
+    assert api.get(namespace).status == 404
+    api.post("/api/v1/namespaces", {"metadata": {"name": "reborn"}}).ok()
+    api.delete(f"{path}/a/history").ok()
+    rules = rule("get list", "configmaps"), rule("get", "configmaps/history")
+    told = list[Any]()
+    for user in (grant(api, "reborn", "here-2", *rules), grant(api, "", "everywhere-2", *rules)):
+        listed = api.get(f"/at/{moment}{path}", headers=user)
+        told.append((listed.ok()["items"], any("was purged" in each for each in listed.warnings)))
+        told.append(api.get(f"/at/{moment}{path}/a", headers=user).status)
+    assert told == [([], False), 404, ([], True), 410]
 
 
 def test_all_before_a_moment_is_purged(server: ServerProcess, api: Api) -> None:

@@ -81,7 +81,7 @@ def _run(given: argparse.Namespace) -> int:
         with closing(ApiClient(ServerOptions.of(given), COMMAND)) as api:
             answer = api.delete(f"{_PATH}?{sent}")
     changes, objects = _number(answer, "changes"), _number(answer, "objects")
-    print_lines(f"{changes} changes of {objects} objects were purged")
+    print_lines(f"purged {_count(changes, 'change')} of {_count(objects, 'object')}")
     return 0
 
 
@@ -92,6 +92,10 @@ def _moment(text: str) -> str:
     if not moment:
         raise UsageError(f"{COMMAND}: --before must be a moment in the past")
     return moment
+
+
+def _count(amount: int, noun: str) -> str:
+    return f"{amount} {noun}{'' if amount == 1 else 's'}"
 
 
 def _number(answer: Document, field: str) -> int:

@@ -36,7 +36,7 @@ from apiserver.meta.errors import BadRequest, MethodNotAllowed, NotFound
 from apiserver.meta.options import ListOptions, first
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.history.differences import difference
-from apiserver.registry.history.past import PastReads, VersionPage
+from apiserver.registry.history.past import PastList, PastReads, VersionPage
 from apiserver.registry.history.recent_changes import (
     ChangesPage,
     ChangesQuery,
@@ -85,10 +85,10 @@ class PastHandlers:
         encoder = self._encoders.for_call(call)
         if info.verb == "get":
             revision = await self._past.revision_of(info.moment)
-            found = await self._past.get(
+            one = await self._past.get(
                 call.resource, info.namespace, info.name, revision, partial(self._may_see_earlier, call)
             )
-            await send_object(call, encoder, found)
+            await send_object(call, encoder, one)
             return
         await wait_for_turn(call.query)
         if first(call.query, "continue"):
@@ -97,24 +97,11 @@ class PastHandlers:
         options = ListOptions.for_list(query, call.resource.known_fields, self._meta_group)
         async with asyncio.timeout(options.timeout_s or None):
             revision = await self._past.revision_of(info.moment)
-            listed, omitted, lost, purged = await self._past.list(
+            found = await self._past.list(
                 call.resource, info.namespace, options, revision, partial(self._may_see_earlier, call)
             )
-            if omitted:
-                call.warnings.append(
-                    f"the list omits {omitted} deleted objects whose names have been used again; to see "
-                    f"them, you need {_RIGHTS.format(call.resource.resource)} in all namespaces"
-                )
-            if lost:
-                named = ", ".join(lost[:LOST_NAMED_MAX]) + (", ..." if len(lost) > LOST_NAMED_MAX else "")
-                call.warnings.append(
-                    f"the list may be incomplete: the history has lost what {len(lost)} objects were: {named}"
-                )
-            if purged:
-                call.warnings.append(
-                    f"the list may be incomplete: the history of {purged} objects was purged"
-                )
-            await send_list(call, encoder, listed)
+            call.warnings += _incompleteness(found, call.resource.resource)
+            await send_list(call, encoder, found.listed)
 
     async def versions(self, call: ApiCall) -> None:
         """Send the versions of an object, the newest first, or with `from` and `to` a difference.
@@ -225,6 +212,24 @@ class PastHandlers:
             self._attributes(call, "get", HISTORY, ""),
         )
         return all([await is_allowed(self._authorize, each) for each in needed])
+
+
+def _incompleteness(past: PastList, resource: str) -> Iterator[str]:
+    """Yields warnings of what a list may lack."""
+    if past.omitted:
+        omitted = (
+            "1 deleted object whose name has been used again; to see it"
+            if past.omitted == 1
+            else f"{past.omitted} deleted objects whose names have been used again; to see them"
+        )
+        yield f"the list omits {omitted}, you need {_RIGHTS.format(resource)} in all namespaces"
+    if past.lost:
+        named = ", ".join(past.lost[:LOST_NAMED_MAX]) + (", ..." if len(past.lost) > LOST_NAMED_MAX else "")
+        lost = "1 object was" if len(past.lost) == 1 else f"{len(past.lost)} objects were"
+        yield f"the list may be incomplete: the history has lost what {lost}: {named}"
+    if past.purged:
+        purged = "1 object" if past.purged == 1 else f"{past.purged} objects"
+        yield f"the list may be incomplete: the history of {purged} was purged"
 
 
 def _number(call: ApiCall, parameter: str) -> int:

@@ -6,16 +6,24 @@ Users need a right that nothing else needs: `delete` on the subresource `history
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.responses import send_document
 from apiserver.meta import names
 from apiserver.meta.errors import BadRequest, MethodNotAllowed
 from apiserver.meta.options import first
 from apiserver.registry.history.purges import Purges
 from apiserver.storage.history.purges import Purged
+from apiserver.wire import json_text
 
 log = logging.getLogger(__name__)
+
+# Clients send one with every DELETE. What becomes of dependents has no meaning here.
+OPTIONS_TAKEN: Final = frozenset({"apiVersion", "kind", "propagationPolicy"})
+# Short enough to be parsed on the event loop.
+OPTIONS_BYTES_MAX: Final = 4096
 
 
 class PurgeHandlers:
@@ -25,17 +33,17 @@ class PurgeHandlers:
         self._purges = purges
 
     async def of_object(self, call: ApiCall) -> None:
-        """Purge the history of one object. Raises BadRequest, MethodNotAllowed, and as `Purges`."""
+        """Purge the history of one object. Raises MethodNotAllowed, and as `_require_only` and `Purges`."""
         info = call.info
         if info.rest:
             raise MethodNotAllowed
-        _require_only(call)
+        await _require_only(call)
         purged = await self._purges.of_object(call.resource, info.namespace, info.name)
         await _send(call, f"of {call.resource.group_resource} {info.namespace}/{info.name}", purged)
 
     async def of_many(self, call: ApiCall) -> None:
-        """Purge the history of a namespace, or all before a moment. Raises BadRequest, and as `Purges`."""
-        _require_only(call, "namespace", "before")
+        """Purge the history of a namespace, or all before a moment. Raises as `of_object`."""
+        await _require_only(call, "namespace", "before")
         namespace, moment = first(call.query, "namespace"), first(call.query, "before")
         if bool(namespace) == bool(moment):
             raise BadRequest("exactly one of the parameters namespace and before must be set")
@@ -47,8 +55,8 @@ class PurgeHandlers:
             await _send(call, f"before {moment}", await self._purges.before(moment))
 
 
-def _require_only(call: ApiCall, *parameters: str) -> None:
-    """Check that there are no other parameters. Raises BadRequest.
+async def _require_only(call: ApiCall, *parameters: str) -> None:
+    """Check that there are no other parameters, and no options in the body. Raises as `read_body`.
 
     Who sends `dryRun`, for example, expects that nothing is lost.
     """
@@ -57,6 +65,23 @@ def _require_only(call: ApiCall, *parameters: str) -> None:
     for each in parameters:
         if len(call.query.get(each, ())) > 1:
             raise BadRequest(f"the parameter {each} must be set once")
+    body = await read_body(call)
+    if body.data:
+        _check_options(body.data)
+
+
+def _check_options(data: bytes) -> None:
+    """Check that the options in a body mean nothing for a purge. Raises BadRequest."""
+    if len(data) > OPTIONS_BYTES_MAX:
+        raise BadRequest(f"the body must have at most {OPTIONS_BYTES_MAX} bytes, not {len(data)}")
+    try:
+        options = json_text.load(data)
+    except ValueError as error:
+        raise BadRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(options, dict):
+        raise BadRequest("the body is not a JSON object")
+    if unknown := sorted(options.keys() - OPTIONS_TAKEN):
+        raise BadRequest(f"unknown option {unknown[0]!r} in the body: a purge has no options")
 
 
 async def _send(call: ApiCall, what: str, purged: Purged) -> None:

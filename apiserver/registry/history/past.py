@@ -85,12 +85,16 @@ class _State(NamedTuple):
     earlier: the keys of those that no longer are the same objects.
     lost: the keys of those that cannot be read.
     purged: of how many objects changes since were purged, so that it is not known what they were.
+    purged_live: how many of these are certain to be objects that exist now.
+    is_in_earlier_namespace: whether the namespace of all of them was replaced by another one.
     """
 
     objects: list[StoredObject]
     earlier: frozenset[str]
     lost: Sequence[str]
     purged: int
+    purged_live: int
+    is_in_earlier_namespace: bool = False
 
 
 class PastReads:
@@ -217,7 +221,9 @@ class PastReads:
         key = self._registry.key(resource, namespace, name)
         state = await self._state(KeyRange(key, after(key)), revision, namespace)
         is_known = bool(state.objects or state.lost or state.purged)
-        if not is_known or (state.earlier and not await may_see_earlier()):
+        # The marks of a purge do not say whether it was another object, or did not exist yet.
+        may_be_earlier = bool(state.earlier) or state.purged > state.purged_live
+        if not is_known or (may_be_earlier and not await may_see_earlier()):
             raise NotFound(resource.group_resource, name)
         if state.purged:
             raise Expired(f"the history of {resource.resource}/{name} was purged")
@@ -239,11 +245,13 @@ class PastReads:
         Objects that the history has lost are left out, whether or not the selectors would select them.
 
         may_see_earlier: whether the user may see objects that have been deleted and created again since, or
-            that were in an earlier namespace of the same name. Others do not get them.
+            that were in an earlier namespace of the same name. Others do not get them, nor the
+            number of those that were purged in an earlier namespace.
         Raises as `get` does.
         """
         selection = self._registry.selection(resource, namespace, options)
-        found, earlier, lost, purged = await self._state(selection.keys, revision, namespace)
+        state = await self._state(selection.keys, revision, namespace)
+        found, earlier, lost, purged = state.objects, state.earlier, state.lost, state.purged
         predicate = selection.predicate
         if predicate is not None and not selection.is_of_views:
             found = [each for each in found if predicate(each)]
@@ -252,9 +260,11 @@ class PastReads:
         if predicate is not None and selection.is_of_views:
             found = [each for each in found if predicate(each)]
         omitted = sum(each.key in earlier for each in found)
-        if not (omitted or not earlier.isdisjoint(lost)) or await may_see_earlier():
+        hides_purged = state.is_in_earlier_namespace and purged > 0
+        if not (omitted or hides_purged or not earlier.isdisjoint(lost)) or await may_see_earlier():
             omitted = 0
         else:
+            purged = 0 if hides_purged else purged
             found = [each for each in found if each.key not in earlier]
             lost = [key for key in lost if key not in earlier]
         prefix = self._registry.prefix_of(resource)
@@ -282,8 +292,10 @@ class PastReads:
                 raise _Dropped
             found: list[StoredObject] = []
             lost: list[str] = []
+            purged_live = 0
             for key in sorted(live.keys() | changed.keys()):
                 if purged and digest(key) in purged:
+                    purged_live += key in live and live[key].create_revision <= revision
                     continue
                 if key not in changed and not self._forms.redacts(key):
                     value = live[key].value
@@ -297,7 +309,7 @@ class PastReads:
                 else:
                     lost.append(key)
             earlier = frozenset(key for key, past in changed.items() if past.was_created_since)
-            return _State(found, earlier, lost, len(purged))
+            return _State(found, earlier, lost, len(purged), purged_live)
 
         try:
             state = await self.read(read)
@@ -309,9 +321,8 @@ class PastReads:
                 *(len(state.lost), revision, state.lost[0]),
             )
         if namespace and self._begin_of_namespace(namespace) > revision:
-            hidden = [*(each.key for each in state.objects), *state.lost]
-            # A single object that was purged is hidden, too.
-            return state._replace(earlier=frozenset(hidden or [keys.start] * state.purged))
+            hidden = frozenset((*(each.key for each in state.objects), *state.lost))
+            return state._replace(earlier=hidden, is_in_earlier_namespace=True)
         return state
 
     def _is_dropped(self, key: str, revision: int) -> bool:
