@@ -52,8 +52,11 @@ def matching_keys(connection: sqlite3.Connection, matches: Callable[[str], bool]
     return [row for row in connection.execute("SELECT id, key FROM keys").fetchall() if matches(row[1])]
 
 
-def delete_keys(connection: sqlite3.Connection, keys: Iterable[tuple[int, str]]) -> int:
-    """Delete all changes of keys, in a transaction, and mark that they are missing. Returns their number."""
+def delete_keys(connection: sqlite3.Connection, keys: Iterable[tuple[int, str]], scope: str) -> int:
+    """Delete all changes of keys, in a transaction, and mark that they are missing. Returns their number.
+
+    scope: is marked, too, as if it were a prefix of the keys.
+    """
     execute = connection.execute
     count = 0
     for key_id, key in keys:
@@ -63,7 +66,7 @@ def delete_keys(connection: sqlite3.Connection, keys: Iterable[tuple[int, str]])
         marked, until = digest(key), newest >> WRITE_BITS
         connection.executemany(
             "INSERT OR REPLACE INTO purged VALUES (?, ?, ?)",
-            [(digest(scope), marked, until) for scope in _scopes(key)],
+            [(digest(each), marked, until) for each in (*_scopes(key), scope)],
         )
         count += execute("DELETE FROM changes WHERE key = ?", (key_id,)).rowcount
     _delete_unused(connection)

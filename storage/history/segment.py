@@ -178,14 +178,15 @@ class Segment:
                 raise
             self.spans = spans
 
-    def purge(self, matches: Callable[[str], bool]) -> tuple[int, frozenset[str]]:
+    def purge(self, matches: Callable[[str], bool], scope: str) -> tuple[int, frozenset[str]]:
         """Remove all changes of the keys that match. Returns the number of changes, and the keys.
 
+        scope: see `UndoLog.purge`.
         Raises OSError; then some of them may still be in the file, and the next purge or start removes them.
         """
         with self._purging():
             keys = purges.matching_keys(self._connection, matches)
-            count = purges.delete_keys(self._connection, keys) if keys else 0
+            count = purges.delete_keys(self._connection, keys, scope) if keys else 0
         return count, frozenset(key for _, key in keys)
 
     def purge_until(self, revision: int) -> purges.Purged:

@@ -198,9 +198,10 @@ class UndoLog:
                 self._remove(segment)
             self._spans = []
 
-    def purge(self, matches: Callable[[str], bool]) -> Purged:
+    def purge(self, matches: Callable[[str], bool], scope: str) -> Purged:
         """Remove all changes of the keys that match, so that no file has anything of them.
 
+        scope: for which `purged_since` then returns these keys: one of them, or a prefix that only they have.
         Raises OSError; then it has to be done again. States before the last of these changes have no value of
         these keys: see `purged_since`.
         """
@@ -209,7 +210,7 @@ class UndoLog:
         with self._writing:
             for segment in self._segments.copy():
                 with self._damage_of(segment):
-                    removed, found = segment.purge(matches)
+                    removed, found = segment.purge(matches, scope)
                     count += removed
                     keys |= found
             self._remove_damaged()

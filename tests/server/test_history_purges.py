@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -85,10 +88,28 @@ def test_an_object_is_purged(server: ServerProcess, api: Api) -> None:
     for number, each in enumerate(others):
         assert api.get(f"/at/{each}{path}/remembered").ok()["data"] == {"k": f"remembered-{number}"}
     assert not names_at(api, f"/at/{others[0]}/api/v1/namespaces")[1]
-    assert api.delete(f"{path}/forgotten/history").status == 404
+    assert api.delete(f"{path}/forgotten/history").ok() == {"changes": 0, "objects": 0}
     write(api, path, "forgotten")
     listed = api.get(f"{path}/forgotten/history").ok()["versions"]
     assert [each.get("verb", "") for each in listed] == ["patch", "patch", "create", ""]
+
+
+def test_the_content_of_an_object_is_purged(server: ServerProcess, api: Api) -> None:
+    """What is compressed cannot be searched for, but short differences between versions are not."""
+    path = config_maps("default")
+    source = random.Random(1)
+    contents = [source.randbytes(24).hex() for _ in range(8)]
+    api.post(path, {"metadata": {"name": "content"}, "data": {"k": ""}}).ok()
+    for each in contents:
+        api.patch(f"{path}/content", {"data": {"k": each}}).ok()
+    api.delete(f"{path}/content").ok()
+    # Waits until all is recorded.
+    assert len(api.get(f"{path}/content/history").ok()["versions"]) == 10
+    # A difference is longer if a second has passed, and the ends may be those of the next one, too.
+    readable = [inner for each in contents if in_files(server, inner := each[8:-8])]
+    assert len(readable) >= 4
+    assert api.delete(f"{path}/content/history").ok() == {"changes": 10, "objects": 1}
+    assert not any(in_files(server, each) for each in readable)
 
 
 def test_a_live_object_stays_as_it_is(server: ServerProcess, api: Api) -> None:
@@ -258,6 +279,34 @@ def test_all_before_a_moment_is_purged(server: ServerProcess, api: Api) -> None:
     assert api.get(f"{path}/later/history").ok()["versions"][0]["verb"] == "create"
     now = api.post(path, {"metadata": {"name": "latest"}}).ok()["metadata"]
     assert api.get(f"/at/{now['resourceVersion']}{path}/latest").status == 200
+
+
+def test_a_purge_that_could_not_be_completed_is_done_again(tmp_path: Path) -> None:
+    """Also if that was done meanwhile, by another purge or a start: what is asked for is so."""
+    path = config_maps("moving")
+    with ServerProcess(tmp_path, "--history", "--controllers=-*") as server:
+        with Api(server) as api:
+            api.post("/api/v1/namespaces", {"metadata": {"name": "moving"}}).ok()
+            for name in ("one", "other"):
+                write(api, path, name)
+            # Waits until all is recorded.
+            assert len(api.get(f"{path}/other/history").ok()["versions"]) == 3
+            (file,) = (tmp_path / "history").glob("*.history")
+            with contextlib.closing(sqlite3.connect(file)) as reading:
+                reading.execute("BEGIN")
+                reading.execute("SELECT count(*) FROM changes").fetchone()
+                refused = api.delete(f"{path}/one/history")
+                assert (refused.status, "not purged completely" in refused.message) == (503, True)
+            assert in_files(server, "writer-of-one")
+            assert api.delete(f"{path}/one/history").ok() == {"changes": 0, "objects": 0}
+            assert not in_files(server, "writer-of-one")
+            assert api.delete("/history?namespace=moving").ok() == {"changes": 4, "objects": 2}
+        server.stop()
+        server.start()
+        with Api(server) as api:
+            for again in ("/history?namespace=moving", f"{path}/one/history"):
+                assert api.delete(again).ok() == {"changes": 0, "objects": 0}
+            assert api.delete("/history?namespace=moved").status == 404
 
 
 def test_what_was_purged_stays_so_after_a_restart(tmp_path: Path) -> None:

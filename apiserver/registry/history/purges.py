@@ -30,24 +30,28 @@ class Purges:
         self._registry, self._prefix = registry, prefix
 
     async def of_object(self, resource: ServedResource, namespace: str, name: str) -> Purged:
-        """Remove all changes of an object. Raises NotFound if there are none."""
+        """Remove all changes of an object. Raises NotFound if there are none, and none were purged before."""
         key = self._registry.key(resource, namespace, name)
-        purged = await self._run(partial(self._history.purge, key.__eq__))
-        if not purged.changes:
-            raise NotFound(resource.group_resource, name)
-        return purged
+        return await self._purge(key.__eq__, key, NotFound(resource.group_resource, name))
 
     async def of_namespace(self, name: str) -> Purged:
         """Remove all changes of a Namespace, and of what is or was in it. Raises as `of_object`."""
-        purged = await self._run(partial(self._history.purge, partial(self._is_in, name)))
-        if not purged.changes:
-            raise NotFound(GroupResource("", "namespaces"), name)
-        return purged
+        # No key has this prefix, and no read: a Namespace has nothing below its key.
+        scope = f"{self._prefix}/{CORE_GROUP}/namespaces/{name}/"
+        missing = NotFound(GroupResource("", "namespaces"), name)
+        return await self._purge(partial(self._is_in, name), scope, missing)
 
     async def before(self, moment: str) -> Purged:
         """Remove all changes before a moment, that itself excluded. Raises BadRequest if it is none."""
         revision = await self._past.revision_before(moment)
         return await self._run(partial(self._history.purge_until, revision))
+
+    async def _purge(self, matches: Callable[[str], bool], scope: str, missing: NotFound) -> Purged:
+        purged = await self._run(partial(self._history.purge, matches, scope))
+        # A purge that is done again, as it could not be completed, may find nothing more to remove.
+        if not purged.changes and not await self._past.read(partial(self._history.purged_since, scope, 0)):
+            raise missing
+        return purged
 
     def _is_in(self, namespace: str, key: str) -> bool:
         resource = resource_of(self._prefix, key)

@@ -542,8 +542,8 @@ def test_what_is_purged_is_in_no_file_and_its_states_are_marked(tmp_path: Path, 
     assert len(list(directory.glob("*.history"))) > 2
     (directory / "damaged").write_bytes(b"<value of /r/things/a/n2>")
     changes = len(model.versions[purged])
-    assert log.purge(lambda key: key == purged) == (changes, 1)
-    assert log.purge(lambda key: key == purged) == (0, 0)
+    assert log.purge(lambda key: key == purged, purged) == (changes, 1)
+    assert log.purge(lambda key: key == purged, purged) == (0, 0)
     kept = everything_in(directory)
     assert purged.encode() not in kept
     assert b"author of /r/things/a/n4" in kept
@@ -604,7 +604,7 @@ def test_a_purge_that_was_interrupted_is_completed_at_the_start(tmp_path: Path) 
         reading.execute("BEGIN")
         reading.execute("SELECT count(*) FROM changes").fetchone()
         with pytest.raises(OSError, match=r"another process reads the history|locked"):
-            purging.log.purge(lambda key: key == "/r/things/a/n2")
+            purging.log.purge(lambda key: key == "/r/things/a/n2", "/r/things/a/n2")
         assert purging.log.purged_since("/r/things/a/n2", 1)
     purging.log.close()
     log = UndoLog(directory, ROOMY)
@@ -622,7 +622,7 @@ def test_a_purge_that_cannot_be_completed_at_the_start_is_completed_by_the_next_
         reading.execute("BEGIN")
         reading.execute("SELECT count(*) FROM changes").fetchone()
         with pytest.raises(OSError, match=r"another process reads the history|locked"):
-            purging.log.purge(lambda key: key == "/r/things/a/n2")
+            purging.log.purge(lambda key: key == "/r/things/a/n2", "/r/things/a/n2")
         purging.log.close()
         log = UndoLog(directory, ROOMY)
         assert "what was purged may still be in" in caplog.text
@@ -635,7 +635,7 @@ def test_a_purge_that_cannot_be_completed_at_the_start_is_completed_by_the_next_
         model.record(log)
     assert b"/r/things/a/n2" in everything_in(directory)
     if how == "by key":
-        assert log.purge(lambda _: False) == (0, 0)
+        assert log.purge(lambda _: False, "/none") == (0, 0)
     else:
         assert log.purge_until(0) == (0, 0)
     assert b"/r/things/a/n2" not in everything_in(directory)
