@@ -24,6 +24,11 @@ def print_lines(text: str) -> None:
     print(printable_lines(text), flush=True)
 
 
+def print_line(text: str) -> None:
+    """Print a text on one line, at once: its line breaks are escaped, too."""
+    print(printable(text), flush=True)
+
+
 def print_error(text: object) -> None:
     """Print an error on stderr, in one line that begins with `apiserver:`."""
     line = " ".join(each.strip() for each in str(text).splitlines())

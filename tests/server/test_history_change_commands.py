@@ -6,12 +6,18 @@ import base64
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 
+from apiserver.cli.api_client import ApiClient
+from apiserver.cli.history import command
+from apiserver.cli.history.recent_changes import ObjectChange, recent_changes
+from apiserver.cli.server_options import ServerOptions
 from tests.server.test_history_changes import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -28,7 +34,7 @@ from tests.server.test_history_commands import columns, history, printed, refuse
 from tests.support.api import Api
 from tests.support.etcd_process import wheel_etcd
 from tests.support.kubeconfigs import write_kubeconfig
-from tests.support.rbac import grant, rule
+from tests.support.rbac import RBAC, grant, rule
 from tests.support.server_process import ServerProcess
 
 
@@ -85,6 +91,9 @@ def test_the_changes_are_a_table_of_users_and_objects(server: ServerProcess, api
     few = printed(history(server, "changes", "--since", begin, "--until", end, "--limit=1")).splitlines()
     assert columns(few[1])[:4] == ["admin", "default", "configmaps/one", "1"]
     assert few[2:] == ["... more changes; --limit shows them"]
+    for limit, more in ((1, {"more": True}), (1000, {})):
+        found = json.loads(printed(history(server, "changes", "-o", "json", f"--limit={limit}")))
+        assert {key: value for key, value in found.items() if key != "changes"} == more
 
 
 def test_periods_are_durations_or_moments(server: ServerProcess, api: Api) -> None:
@@ -104,6 +113,7 @@ MISUSED: Final = {
     "a duration without a unit": ["--since=2.5"],
     "a broken time": ["--since=2026-13-99T00:00:00Z"],
     "a negative limit": ["--limit=-1"],
+    "a limit beyond memory": [f"--limit={'9' * 30}"],
     "an object": ["configmap", "a"],
 }
 
@@ -113,6 +123,56 @@ def test_usage_errors(server: ServerProcess, arguments: list[str]) -> None:
     ended = history(server, "changes", *arguments)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert len(ended.stderr.splitlines()) == 1
+
+
+class AskingClient(ApiClient):
+    """Remembers what it asks for; an object is changed before the second page."""
+
+    def __init__(self, server: ServerProcess, api: Api) -> None:
+        given = command.parser().parse_args(["changes", f"--kubeconfig={server.kubeconfig}"])
+        super().__init__(ServerOptions.of(given), "test")
+        self._api, self.asked = api, list[dict[str, str]]()
+
+    def get(self, path: str, query: Mapping[str, str] | None = None, accept: str = "application/json") -> Any:
+        self.asked.append(dict(query or {}))
+        if len(self.asked) == 2:
+            self._api.post(CONFIG_MAPS, config_map("meanwhile")).ok()
+        return super().get(path, query, accept)
+
+
+def test_all_pages_are_of_the_period_of_the_first(server: ServerProcess, api: Api) -> None:
+    for number in range(3):
+        api.post(CONFIG_MAPS, config_map(f"paged-{number}")).ok()
+    with closing(AskingClient(server, api)) as client:
+        found = [*recent_changes(client, {}, page_size=2)]
+    assert "meanwhile" not in {each.target.name for each in found if isinstance(each, ObjectChange)}
+    first, *others = client.asked
+    assert first.keys() == {"limit"}
+    assert len({(each["since"], each["until"]) for each in others}) == 1
+
+
+FORGED: Final = "x\nundone 7 of 7 changes by mallory"
+
+
+def test_names_with_line_breaks_are_on_one_line(server: ServerProcess, api: Api) -> None:
+    begin = now(api)
+    user = grant(api, "", "mallory", EVERYTHING, {"verbs": ["*"], "nonResourceURLs": ["*"]})
+    path = f"{RBAC}/clusterroles/{quote(FORGED, safe='')}"
+    created = api.post(f"{RBAC}/clusterroles", {"metadata": {"name": FORGED}}, headers=user).ok()
+    api.patch(path, {"metadata": {"labels": {"a": "b"}}}, headers=user).ok()
+    outputs = [
+        history(server, "changes", "--since", begin, "--by=mallory"),
+        history(server, "clusterrole", FORGED),
+        history(server, "blame", "clusterrole", FORGED),
+        history(server, "diff", "clusterrole", FORGED, version_of(created)),
+        history(server, "undo", "clusterrole", FORGED, "--dry-run=server"),
+        history(server, "undo", "--by=mallory", "--since", begin),
+        history(server, "purge", "clusterrole", FORGED),
+    ]
+    for lines in [printed(each).splitlines() for each in outputs]:
+        assert lines
+        assert not any(line.startswith("undone 7 of 7") for line in lines)
+    assert api.get(path).status == 404
 
 
 def test_a_server_without_a_history_says_so(tmp_path: Path) -> None:

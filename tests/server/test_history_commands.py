@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -103,6 +103,10 @@ def test_the_versions_are_a_table(server: ServerProcess, api: Api) -> None:
     assert documents == api.get(f"{path}/history").ok()
     few = printed(history(server, "list", "configmap", "listed", "--limit=2")).splitlines()
     assert few[1:] == [*rows[:2], "... more versions; --limit shows them"]
+    some = json.loads(printed(history(server, "list", "configmap", "listed", "--limit=2", "-o", "json")))
+    assert some == {"versions": documents["versions"][:2], "more": True}
+    for huge in (["list"], ["blame"]):
+        assert history(server, *huge, "cm", "listed", f"--limit={'9' * 30}").stderr.count("\n") <= 1
 
 
 def test_all_versions_are_more_than_a_page(server: ServerProcess, api: Api) -> None:
@@ -349,6 +353,30 @@ def test_a_write_in_the_meantime_is_a_conflict(server: ServerProcess, api: Api) 
             list(undo.lines(None))
     assert failed.value.status == 409
     assert api.get(path).ok()["data"] == {"a": "2", "raced": "1"}
+
+
+def test_the_versions_are_read_once_for_all_changes(server: ServerProcess, api: Api) -> None:
+    api.post(CONFIG_MAPS, config_map("often", a="0")).ok()
+    revisions = [
+        int(version_of(api.patch(f"{CONFIG_MAPS}/often", {"data": {"a": str(number)}}).ok()))
+        for number in range(1, 4)
+    ]
+
+    class CountingClient(ObjectClient):
+        count = 0
+
+        def _get_history(self, query: Mapping[str, str]) -> Document:
+            self.count += 1
+            return super()._get_history(query)
+
+    given = command.parser().parse_args(["undo", "cm", "often", f"--kubeconfig={server.kubeconfig}"])
+    with closing(ApiClient(ServerOptions.of(given), "test")) as client:
+        counting = CountingClient(client, named_object(client, given))
+        undo = Undo(counting, {})
+        for revision in reversed(revisions):
+            assert list(undo.lines(revision))[1:] == ["  data.a"]
+    assert api.get(f"{CONFIG_MAPS}/often").ok()["data"] == {"a": "0"}
+    assert counting.count == 1
 
 
 CANNOT: Final = {

@@ -28,11 +28,14 @@ Shows what has changed lately: the users who made changes, and for each of them 
 changes, the time of the last one, the verbs of the requests, and the changed fields. The last changes come
 first. If the history has gaps, the command prints them below the table.
 
-With -o json, the command prints each change as the server returns it. The user needs permission to use the
+With -o json, the command prints each change as the server returns it, and `"more": true` if there are more
+changes than --limit. The user needs permission to use the
 get verb on the path /history. The server shows the changes of objects that the user may list and whose
 history subresource the user may get.
 """
 CHANGES_READ: Final = 1_000
+# What memory can hold; for all, the server is asked without a limit.
+CHANGES_MAX: Final = 100_000
 _HEADS: Final = ("USER", "NAMESPACE", "OBJECT", "CHANGES", "LAST", "VERBS", "CHANGED")
 
 
@@ -65,6 +68,8 @@ def _run(given: argparse.Namespace) -> int:
     """Print the changes. Returns the exit code. Raises UsageError, RequestFailed."""
     if given.limit < 0:
         raise UsageError(f"{COMMAND}: --limit must not be negative")
+    if given.limit > CHANGES_MAX:
+        raise UsageError(f"{COMMAND}: --limit must be at most {CHANGES_MAX}; 0 reads all changes")
     query = period_query(given, COMMAND)
     with closing(ApiClient(ServerOptions.of(given), COMMAND)) as client:
         page_size = min(given.limit + 1, PAGE) if given.limit else PAGE
@@ -74,7 +79,7 @@ def _run(given: argparse.Namespace) -> int:
         found.pop()
     if given.output == "json":
         documents = [each.document if isinstance(each, Gap) else each.version.document for each in found]
-        print_json({"changes": documents})
+        print_json({"changes": documents, **({"more": True} if has_more else {})})
         return 0
     changes = [each for each in found if isinstance(each, ObjectChange)]
     if changes:

@@ -16,7 +16,8 @@ Lists the versions of an object, the newest first. For each version, the table s
 the user and the field manager that made it, the verb of the request, and the fields that it has changed. A
 version from before the history begins has no author.
 
-With -o json, the command prints the versions as the server returns them. The user needs permission to use the
+With -o json, the command prints the versions as the server returns them, and `"more": true` if there are more
+versions than --limit. The user needs permission to use the
 get verb on the object and on its history subresource.
 """
 VERSIONS_SHOWN: Final = 20
@@ -48,7 +49,8 @@ def _run(given: argparse.Namespace) -> int:
             client.versions(given.limit) if given.limit else ([*client.all_versions()], False)
         )
     if given.output == "json":
-        print_json({"versions": [each.document for each in versions]})
+        documents = [each.document for each in versions]
+        print_json({"versions": documents, **({"more": True} if has_more else {})})
         return 0
     print_lines("\n".join(_table(versions)))
     if has_more:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from apiserver.cli.api_client import RequestFailed
 from apiserver.cli.history.listing import shown_time
 from apiserver.cli.history.object_client import (
     CHANGED_FIELDS_MAX,
@@ -88,6 +89,9 @@ class Undo:
         self._client = client
         self._query = urlencode({"fieldManager": FIELD_MANAGER, **query})
         self._is_dry_run, self._note = bool(query), " (server dry run)" if query else ""
+        # Those that were read, and the others: reading them again for each change takes long.
+        self._versions: list[ListedVersion] = []
+        self._unread = client.all_versions()
         self._plan: _Plan | None = None
         # The revisions of changes that were undone, and of the writes that did it.
         self._done: set[str] = set()
@@ -117,7 +121,7 @@ class Undo:
 
     def _find(self, revision: int | None) -> _Change:
         later: list[ListedVersion] = []
-        for version in self._client.all_versions():
+        for version in self._all_versions():
             is_it = version.revision == revision if revision is not None else version.subresource != "status"
             if is_it and version.is_recorded:
                 return _Change(version, later)
@@ -127,6 +131,17 @@ class Undo:
                 later.append(version)
         which = "a change to undo" if revision is None else f"change {revision}"
         raise CannotUndo(f"the history of {self._client.title} does not have {which}")
+
+    def _all_versions(self) -> Iterator[ListedVersion]:
+        """Yields the versions from before the first change was undone. Raises RequestFailed."""
+        yield from self._versions
+        try:
+            for version in self._unread:
+                self._versions.append(version)
+                yield version
+        except RequestFailed:
+            self._versions, self._unread = [], self._client.all_versions()
+            raise
 
     # ---- writes
 

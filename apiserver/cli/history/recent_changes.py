@@ -67,16 +67,20 @@ def period_query(given: argparse.Namespace, command: str) -> dict[str, str]:
 
 
 def recent_changes(client: ApiClient, query: Mapping[str, str], page_size: int = PAGE) -> Iterator[Entry]:
-    """Yields the changes that a query selects, and gaps, the newest first. Raises RequestFailed."""
+    """Yields the changes that a query selects, and gaps, the newest first. Raises RequestFailed.
+
+    All pages are of the period that the first one has had; what changes meanwhile is in none.
+    """
     asked = {**query, "limit": str(page_size)}
     for _ in range(PAGES_MAX):
         page = _page(client, asked)
         try:
             entries = [_entry(each) for each in page["changes"]]
             position = page.get("continue", "")
+            asked |= {side: page[side] for side in ("since", "until")} if position else {}
         except (AttributeError, LookupError, TypeError, ValueError):
             raise invalid_response(PATH) from None
-        if not isinstance(position, str):
+        if not isinstance(position, str) or not all(isinstance(each, str) for each in asked.values()):
             raise invalid_response(PATH)
         yield from entries
         if not position:

@@ -18,7 +18,7 @@ from apiserver.cli.history.object_client import (
 )
 from apiserver.cli.history.object_undo import DRY_RUN, CannotUndo, NothingToUndo, Undo
 from apiserver.cli.history.recent_changes import Gap, add_period_arguments, period_query, recent_changes
-from apiserver.cli.printing import print_error, print_lines
+from apiserver.cli.printing import print_error, print_line
 from apiserver.cli.server_options import ServerOptions
 
 COMMAND: Final = "history undo"
@@ -78,7 +78,7 @@ def _run(given: argparse.Namespace) -> int:
     with object_client(given, COMMAND) as client:
         try:
             for line in Undo(client, query).lines(given.change):
-                print_lines(line)
+                print_line(line)
         except CannotUndo as error:
             print_error(error)
             return FAILED
@@ -111,7 +111,7 @@ def _undo_by_user(given: argparse.Namespace, query: Mapping[str, str]) -> int:
             outcome = _undo_changes(client, target, revisions, query)
             undone, refused = undone + outcome.count(True), refused + outcome.count(False)
     note = " (server dry run)" if query else ""
-    print_lines(f"undone {undone} of {sum(map(len, changes.values()))} changes by {given.by}{note}")
+    print_line(f"undone {undone} of {sum(map(len, changes.values()))} changes by {given.by}{note}")
     return FAILED if refused else DONE
 
 
@@ -129,9 +129,9 @@ def _undo_changes(
     for revision in revisions:
         try:
             for line in undo.lines(revision):
-                print_lines(line)
+                print_line(line)
         except NothingToUndo as nothing:
-            print_lines(str(nothing))
+            print_line(str(nothing))
             outcome.append(None)
         except CannotUndo as error:
             print_error(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from apiserver.golang.quoting import go_quote
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.history import line_differences
 from apiserver.registry.patch import merge_patch
@@ -28,6 +29,8 @@ def difference(name: str, before: StoredObject | None, after: StoredObject | Non
 def difference_of(name: str, before: Document | None, after: Document | None) -> Document:
     """Returns the difference of two documents with metadata, which it changes; see `difference`."""
     versions = [_taken_version(each) for each in (before, after)]
+    # Names may have line breaks, which would begin lines of the diff; Git quotes such names, too.
+    name = name if name.isprintable() else go_quote(name)
     names = [f"{name}@{version}" if version else _NOTHING for version in versions]
     old_lines, new_lines = ([] if each is None else _lines(each) for each in (before, after))
     return {
