@@ -323,3 +323,14 @@ def _parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
             size //= 2
         yield items[at : at + size]
         at += size
+
+
+def spans_of(segments: Sequence[Segment]) -> Sequence[Span]:
+    """Returns the spans of segments, each joined with those that it continues."""
+    found: list[Span] = []
+    for span in sorted(span for each in segments for span in each.spans):
+        if found and span.after <= found[-1].until:
+            found[-1] = Span(found[-1].after, max(found[-1].until, span.until))
+        else:
+            found.append(span)
+    return found

@@ -34,7 +34,7 @@ from apiserver.storage.history.past_values import (
 )
 from apiserver.storage.history.purges import NO_DROPS, Purged
 from apiserver.storage.history.rows import position_after
-from apiserver.storage.history.segment import Segment
+from apiserver.storage.history.segment import Segment, spans_of
 from apiserver.storage.interface import KeyRange
 from apiserver.storage.private_directories import lock, make_directory
 
@@ -79,7 +79,7 @@ class UndoLog:
             except BaseException:
                 self.close()
                 raise
-        self._spans = _joined(self._segments)
+        self._spans = spans_of(self._segments)
 
     def _open_all(self, directory: Path) -> None:
         """Open the segments that exist. Those that cannot be read are put aside: they become a gap."""
@@ -150,7 +150,7 @@ class UndoLog:
             except SegmentDamaged as error:
                 self._set_aside(segment, error)
                 raise OSError(str(error)) from None
-            self._spans = _joined(self._segments)
+            self._spans = spans_of(self._segments)
 
     def _writable(self) -> Segment:
         """Returns the segment for the next changes, a new one if the last one is full. Raises OSError."""
@@ -208,12 +208,13 @@ class UndoLog:
         count = 0
         keys: set[str] = set()
         with self._writing:
-            for segment in self._segments.copy():
+            segments = self._segments.copy()
+            for segment in segments:
                 with self._damage_of(segment):
                     removed, found = segment.purge(matches, scope)
                     count += removed
                     keys |= found
-            self._remove_damaged()
+            self._remove_damaged(segments)
         return Purged(count, len(keys))
 
     def purge_until(self, revision: int) -> Purged:
@@ -223,21 +224,26 @@ class UndoLog:
         """
         found = []
         with self._writing:
-            revision = min(revision, self.recorded)
-            for segment in self._segments.copy():
+            revision, segments = min(revision, self.recorded), self._segments.copy()
+            for segment in segments:
                 with self._damage_of(segment):
                     if not segment.spans or segment.spans[0].after < revision:
                         found.append(segment.purge_until(revision))
                     else:
                         segment.clean()
-            self._remove_damaged()
-            self._spans = _joined(self._segments)
+            self._spans = spans_of(self._segments)
+            self._remove_damaged(segments)
         return Purged(sum(each.changes for each in found), sum(each.objects for each in found))
 
-    def _remove_damaged(self) -> None:
-        """Remove what was kept of damaged segments, as nobody can tell what is in it."""
+    def _remove_damaged(self, purged: Sequence[Segment]) -> None:
+        """Remove what was kept of damaged segments, as nobody can tell what is in it.
+
+        Raises OSError if one of these was damaged: what was in it may be recorded again from the store.
+        """
         if self._directory is not None:
             (self._directory / DAMAGED).unlink(missing_ok=True)
+        if len(self._segments) < len(purged):
+            raise OSError("a file of the history is damaged, and its changes may be recorded again")
 
     def _set_aside(self, segment: Segment, error: SegmentDamaged) -> None:
         """Take a damaged segment out of the history, in which it becomes a gap."""
@@ -249,7 +255,7 @@ class UndoLog:
     def _leave_out(self, segment: Segment) -> None:
         """Read nothing of a segment any more, whatever becomes of its file."""
         self._segments.remove(segment)
-        self._spans = _joined(self._segments)
+        self._spans = spans_of(self._segments)
         segment.close()
 
     def _remove(self, segment: Segment) -> None:
@@ -422,7 +428,7 @@ class UndoLog:
             if not is_complete:
                 break
         # Of what was scanned: the changes of a newest segment that is damaged may be recorded again by now.
-        spans = _joined([each for each in segments if each in self._segments])
+        spans = spans_of([each for each in segments if each in self._segments])
         if not spans or span.after < spans[0].after:
             raise HistoryGap(self.listed_since())
         gaps = [Span(older.until, newer.after) for older, newer in pairwise(spans)]
@@ -484,14 +490,3 @@ class UndoLog:
             yield
         except SegmentDamaged as error:
             self._set_aside(segment, error)
-
-
-def _joined(segments: Sequence[Segment]) -> Sequence[Span]:
-    """Returns the spans of segments, each joined with those that it continues."""
-    found: list[Span] = []
-    for span in sorted(span for each in segments for span in each.spans):
-        if found and span.after <= found[-1].until:
-            found[-1] = Span(found[-1].after, max(found[-1].until, span.until))
-        else:
-            found.append(span)
-    return found

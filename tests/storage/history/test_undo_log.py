@@ -642,6 +642,30 @@ def test_a_purge_that_cannot_be_completed_at_the_start_is_completed_by_the_next_
     log.close()
 
 
+@pytest.mark.parametrize("how", ["by key", "by revision"])
+def test_a_purge_that_finds_damage_has_to_be_done_again(tmp_path: Path, how: str) -> None:
+    """What was in the damaged file may be recorded again, from the store."""
+    directory = tmp_path / "history"
+    Purging(directory).log.close()
+    damage(max(directory.glob("*.history")), "another root page")
+    log = UndoLog(directory, SMALL)
+    (until,) = [each.until for each in log.spans]
+
+    def purge() -> None:
+        if how == "by key":
+            log.purge(lambda key: key == "/r/things/a/n2", "/r/things/a/n2")
+        else:
+            log.purge_until(until)
+
+    with pytest.raises(OSError, match="damaged"):
+        purge()
+    assert log.recorded < until
+    assert not (directory / "damaged").exists()
+    purge()
+    assert b"/r/things/a/n2" not in everything_in(directory)
+    log.close()
+
+
 def test_a_directory_that_could_not_be_opened_is_not_in_use(tmp_path: Path) -> None:
     directory = tmp_path / "history"
     Purging(directory, SMALL).log.close()
