@@ -355,6 +355,19 @@ def test_a_write_in_the_meantime_is_a_conflict(server: ServerProcess, api: Api) 
     assert api.get(path).ok()["data"] == {"a": "2", "raced": "1"}
 
 
+@pytest.mark.parametrize("more", [1, 2])
+def test_fields_that_are_not_shown_are_counted(server: ServerProcess, api: Api, more: int) -> None:
+    name = f"wide-{more}"
+    path = f"{CONFIG_MAPS}/{name}"
+    api.post(CONFIG_MAPS, config_map(name, before="1")).ok()
+    wide = version_of(api.patch(path, {"data": {f"k{n}": "1" for n in range(20 + more)}}).ok())
+    out = printed(history(server, "undo", "cm", name, "--dry-run=server"))
+    assert out.splitlines()[-1] == {1: "  ... 1 more field", 2: "  ... 2 more fields"}[more]
+    api.patch(path, {"data": {f"k{n}": "2" for n in range(5 + more)}}).ok()
+    line = refused(history(server, "undo", "cm", name, f"--change={wide}"))
+    assert line.endswith({1: "; 1 more field has been changed", 2: "; 2 more fields have been changed"}[more])
+
+
 def test_the_versions_are_read_once_for_all_changes(server: ServerProcess, api: Api) -> None:
     api.post(CONFIG_MAPS, config_map("often", a="0")).ok()
     revisions = [

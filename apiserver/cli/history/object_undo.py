@@ -243,8 +243,8 @@ class Undo:
         yield f"{client.title}: undone {change}{self._note}"
         for path in islice(found.reverted, FIELDS_SHOWN):
             yield f"  {text_of(path)}"
-        if len(found.reverted) > FIELDS_SHOWN:
-            yield f"  ... {len(found.reverted) - FIELDS_SHOWN} more fields"
+        if (more := len(found.reverted) - FIELDS_SHOWN) > 0:
+            yield f"  ... {more} more field{'' if more == 1 else 's'}"
         if kept := _kept(found, answer):
             raise CannotUndo(f"the server has kept other values of {', '.join(map(text_of, kept))}")
 
@@ -283,7 +283,8 @@ class Undo:
             for path in paths[:CONFLICTS_SHOWN]
         ]
         more = len(paths) - CONFLICTS_SHOWN
-        told += [f"{more} more fields have been changed"] if more > 0 else []
+        if more > 0:
+            told.append(f"{more} more {'field has' if more == 1 else 'fields have'} been changed")
         return CannotUndo(f"cannot undo {change} of {self._client.title}: {'; '.join(told)}")
 
     def _writers(self, change: _Change, path: Path) -> Sequence[ListedVersion]:
