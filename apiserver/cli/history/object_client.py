@@ -186,17 +186,22 @@ def add_object_arguments(parser: argparse.ArgumentParser, *, is_optional: bool =
         help="A resource name that kubectl accepts, for example configmap, deploy or deployments.apps.",
     )
     parser.add_argument("name", metavar="NAME", nargs=count, help="The name of the object.")
+    more = " With --by: only changes in this namespace; the default is all objects." if is_optional else ""
+    add_namespace_option(parser, more)
+    add_server_options(parser)
+    add_group_domain_option(parser)
+
+
+def add_namespace_option(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Have a parser take the namespace of an object. more: what the help says besides."""
     parser.add_argument(
         "-n",
         "--namespace",
         metavar="NAMESPACE",
         default="",
         help="The namespace of the object. The default is the namespace of the kubeconfig context, or "
-        "`default` if the context has no namespace."
-        + (" With --by: only changes in this namespace; the default is all objects." if is_optional else ""),
+        f"`default` if the context has no namespace.{more}",
     )
-    add_server_options(parser)
-    add_group_domain_option(parser)
 
 
 def _is_object(document: Document) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from apiserver.cli.api_client import ApiClient
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.history.moments import moment_or_ago
-from apiserver.cli.history.object_client import object_client
+from apiserver.cli.history.object_client import add_namespace_option, object_client
 from apiserver.cli.named_resources import add_group_domain_option
 from apiserver.cli.printing import print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
@@ -39,14 +39,7 @@ def add_parser(commands: Any) -> None:
         "kind", metavar="KIND", nargs="?", default="", help="A resource name that kubectl accepts."
     )
     parser.add_argument("name", metavar="NAME", nargs="?", default="", help="The name of the object.")
-    parser.add_argument(
-        "-n",
-        "--namespace",
-        metavar="NAMESPACE",
-        default="",
-        help="The namespace of the object. The default is the namespace of the kubeconfig context, or "
-        "`default` if the context has no namespace.",
-    )
+    add_namespace_option(parser)
     parser.add_argument(
         "--all-of-namespace",
         metavar="NAMESPACE",
