@@ -24,7 +24,7 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
 from apiserver.load.size_class import LARGE_BYTES, SizeClass
 from apiserver.meta.errors import ApiError
-from apiserver.meta.options import first, is_true
+from apiserver.meta.options import is_true
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.event_loop_turns import Turn
@@ -383,11 +383,12 @@ def is_pretty(call: ApiCall) -> bool:
 def accepted_types(call: ApiCall) -> str:
     """Returns the media types that the client accepts; empty if it accepts all.
 
-    The `accept` parameter takes the place of the header: JavaScript in a web page cannot set the headers of a
-    WebSocket (https://github.com/kubernetes/kubernetes/issues/83961). kube-apiserver ignores the parameter.
+    The `accept` parameter, which may be repeated as the header may, takes the place of the header: JavaScript
+    in a web page cannot set the headers of a WebSocket (https://github.com/kubernetes/kubernetes/issues/83961).
+    kube-apiserver ignores the parameter.
     """
     if "accept" in call.query:
-        return first(call.query, "accept")
+        return ", ".join(call.query["accept"])
     return call.request.headers.get(hdrs.ACCEPT, "")
 
 
