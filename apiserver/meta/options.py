@@ -46,6 +46,19 @@ def first(query: Query, parameter: str) -> str:
     return values[0] if values else ""
 
 
+def require_only(query: Query, parameters: Sequence[str]) -> None:
+    """Check that a query has no other parameters than these, and each of them once. Raises BadRequest.
+
+    For requests that mean something else without a parameter that the client has misspelt.
+    """
+    if unknown := sorted(query.keys() - set(parameters)):
+        taken = ", ".join(parameters) or "none"
+        raise BadRequest(f"unknown parameter {unknown[0]!r}: the request takes {taken}")
+    for name, values in query.items():
+        if len(values) > 1:
+            raise BadRequest(f"the parameter {name} must be set once")
+
+
 def is_true(query: Query, parameter: str) -> bool:
     """Returns whether kube-apiserver treats a parameter as true: present, and neither `false` nor `0`."""
     values = query.get(parameter)

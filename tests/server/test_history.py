@@ -116,6 +116,19 @@ class Writer:
                     assert found["metadata"] == item["metadata"]
 
 
+def test_a_change_of_the_type_alone_is_a_changed_field(api: Api) -> None:
+    """In JSON, true and 1 differ, unlike in Python."""
+    define(api, definition("types.example.com", version(schema=OPEN_SPEC)))
+    path = "/apis/types.example.com/v1/namespaces/default/widgets"
+    widget = {"apiVersion": "types.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
+    api.post(path, {**widget, "spec": {"a": True}}).ok()
+    api.patch(f"{path}/a", {"spec": {"a": 1}}).ok()
+    last, _ = api.get(f"{path}/a/history").ok()["versions"]
+    assert last["changedFields"] == ["metadata.generation", "spec.a"]
+    api.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.types.example.com").ok()
+    until(lambda: api.get(path).status == 404, what="the definition is gone")
+
+
 @pytest.fixture(params=["embedded", "etcd"])
 def writing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
     """A server with a history on each store, which may be stopped."""

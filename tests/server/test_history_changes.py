@@ -170,6 +170,8 @@ REFUSED: Final = {
     "before the history": ("since=2001-01-01T00:00:00Z", 410, "since: the history does not have all"),
     "an end before the history": ("until=2001-01-01T00:00:00Z", 410, "until: the history does not have all"),
     "an end before the begin": ("since={now}&until={before}", 400, "until: {before} is before since"),
+    "a misspelt filter": ("user=alice", 400, "unknown parameter 'user': the request takes since"),
+    "two filters": ("by=alice&by=bob", 400, "the parameter by must be set once"),
     "a huge limit": ("limit=501", 400, "limit must be at most 500, not 501"),
     "too many digits": ("limit=" + "9" * 400, 400, "limit must be a positive number"),
     "a negative limit": ("limit=-1", 400, "limit must be a positive number"),

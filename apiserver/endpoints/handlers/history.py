@@ -33,7 +33,7 @@ from apiserver.load.size_class import SizeClass, size_class
 from apiserver.meta import timestamps
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import BadRequest, MethodNotAllowed, NotFound
-from apiserver.meta.options import ListOptions, first
+from apiserver.meta.options import ListOptions, first, require_only
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.history.differences import difference
 from apiserver.registry.history.past import PastList, PastReads, VersionPage
@@ -44,12 +44,18 @@ from apiserver.registry.history.recent_changes import (
     Place,
     RecentChanges,
 )
+from apiserver.registry.patch.merge_patch import is_same
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.changes import Span
 from apiserver.storage.history.past_values import RecordedVersion
 
 VERSIONS_DEFAULT: Final = 100
 VERSIONS_MAX: Final = 500
+# `pretty` and `timeout` are those of all requests.
+CHANGES_PARAMETERS: Final = (
+    *("since", "until", "by", "namespace", "limit", "continue"),
+    *("pretty", "timeout"),
+)
 _RIGHTS: Final = "get and list permissions on {0}, and get permission on {0}/history"
 # Changed fields of one version that are listed.
 FIELDS_MAX: Final = 100
@@ -132,6 +138,8 @@ class PastHandlers:
 
         Raises BadRequest, and as `PastReads`.
         """
+        # `undo --by` acts on what is found: a misspelt filter must not show the changes of all users.
+        require_only(call.query, CHANGES_PARAMETERS)
         limit = _number(call, "limit") or VERSIONS_DEFAULT
         if limit > VERSIONS_MAX:
             raise BadRequest(f"limit must be at most {VERSIONS_MAX}, not {limit}")
@@ -318,5 +326,5 @@ def _changed(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[tuple[s
     if isinstance(before, dict) and isinstance(after, dict) and len(path) < DEPTH_MAX:
         for key in dict.fromkeys((*before, *after)):
             yield from _changed(before.get(key), after.get(key), (*path, key))
-    elif before != after:
+    elif not is_same(before, after):
         yield path

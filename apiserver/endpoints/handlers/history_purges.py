@@ -13,7 +13,7 @@ from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.responses import send_document
 from apiserver.meta import names
 from apiserver.meta.errors import BadRequest, MethodNotAllowed
-from apiserver.meta.options import first
+from apiserver.meta.options import first, require_only
 from apiserver.registry.history.purges import Purges
 from apiserver.storage.history.purges import Purged
 from apiserver.wire import json_text
@@ -60,11 +60,7 @@ async def _require_only(call: ApiCall, *parameters: str) -> None:
 
     Who sends `dryRun`, for example, expects that nothing is lost.
     """
-    if unknown := sorted(call.query.keys() - set(parameters)):
-        raise BadRequest(f"unknown parameter {unknown[0]!r}: a purge takes {', '.join(parameters) or 'none'}")
-    for each in parameters:
-        if len(call.query.get(each, ())) > 1:
-            raise BadRequest(f"the parameter {each} must be set once")
+    require_only(call.query, parameters)
     body = await read_body(call)
     if body.data:
         _check_options(body.data)
