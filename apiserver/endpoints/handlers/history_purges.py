@@ -6,6 +6,7 @@ Users need a right that nothing else needs: `delete` on the subresource `history
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
@@ -38,8 +39,8 @@ class PurgeHandlers:
         if info.rest:
             raise MethodNotAllowed
         await _require_only(call)
-        purged = await self._purges.of_object(call.resource, info.namespace, info.name)
-        await _send(call, f"of {call.resource.group_resource} {info.namespace}/{info.name}", purged)
+        purging = self._purges.of_object(call.resource, info.namespace, info.name)
+        await _send(call, f"of {call.resource.group_resource} {info.namespace}/{info.name}", purging)
 
     async def of_many(self, call: ApiCall) -> None:
         """Purge the history of a namespace, or all before a moment. Raises as `of_object`."""
@@ -50,9 +51,9 @@ class PurgeHandlers:
         if namespace:
             if problems := names.dns_label(namespace):
                 raise BadRequest(f"namespace {namespace!r} is not a name: {problems[0]}")
-            await _send(call, f"of namespace {namespace}", await self._purges.of_namespace(namespace))
+            await _send(call, f"of namespace {namespace}", self._purges.of_namespace(namespace))
         else:
-            await _send(call, f"before {moment}", await self._purges.before(moment))
+            await _send(call, f"before {moment}", self._purges.before(moment))
 
 
 async def _require_only(call: ApiCall, *parameters: str) -> None:
@@ -80,6 +81,10 @@ def _check_options(data: bytes) -> None:
         raise BadRequest(f"unknown option {unknown[0]!r} in the body: a purge has no options")
 
 
-async def _send(call: ApiCall, what: str, purged: Purged) -> None:
+async def _send(call: ApiCall, what: str, purging: Awaitable[Purged]) -> None:
+    """Log and await a purge, and send what it has removed."""
+    # Before it, too: if the client leaves, the purge goes on, and nobody hears of its end.
+    log.warning("user %r purges the history %s", call.user.name, what)
+    purged = await purging
     log.warning("user %r purged the history %s: %d changes", call.user.name, what, purged.changes)
     await send_document(call, {"changes": purged.changes, "objects": purged.objects})
