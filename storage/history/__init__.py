@@ -4,10 +4,11 @@
     changes    a change, its author, and spans of revisions
     rows       encodes a change as a row of a table
     segment    one file of the history, and `segment_reader` its reads
+    segment_list  the segments: opens and adds them, and takes damaged ones out
     damage     tells damaged segments from those that cannot be used at present
     purges     removes changes that must be forgotten
     past_values  what the history says of the past
-    undo_log   all segments: appends changes, drops the oldest, and reads states of the past
+    undo_log   appends changes, drops the oldest, and reads states of the past
 
 - *Undo, not copies.* Each change keeps the value before it, as the difference from the value after it. To
   read a state of the past, begin with the newest values and undo the changes since. What does not change

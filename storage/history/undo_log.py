@@ -9,18 +9,15 @@ history, and waits for the thread that writes only then.
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from pathlib import Path
-from threading import RLock
 from typing import Final, NamedTuple
 
 from apiserver.storage.history import deltas
 from apiserver.storage.history.changes import PLAIN, Change, Cipher, KeyChange, RecordedChange, Span
-from apiserver.storage.history.damage import DAMAGED, SegmentDamaged, put_aside, remove_log
+from apiserver.storage.history.damage import SegmentDamaged
 from apiserver.storage.history.past_values import (
     LOST,
     PURGED,
@@ -35,14 +32,11 @@ from apiserver.storage.history.past_values import (
 from apiserver.storage.history.purges import NO_DROPS, Purged
 from apiserver.storage.history.rows import position_after
 from apiserver.storage.history.segment import Segment, spans_of
+from apiserver.storage.history.segment_list import SegmentList
 from apiserver.storage.interface import KeyRange
-from apiserver.storage.private_directories import lock, make_directory
-
-log = logging.getLogger(__name__)
 
 # A limit is kept by dropping this part of it at a time.
 SEGMENTS_MAX: Final = 16
-_SUFFIX: Final = ".history"
 
 
 class Limits(NamedTuple):
@@ -64,53 +58,37 @@ class UndoLog:
 
     def __init__(self, directory: Path | None, limits: Limits, cipher: Cipher = PLAIN) -> None:
         """directory: None for a history in memory. Raises OSError, DataDirectoryError if it is in use."""
-        self._directory, self._limits, self._cipher = directory, limits, cipher
-        self._segments: list[Segment] = []  # the oldest first; the last one is written
-        self._next_number = 1
+        self._limits, self._cipher = limits, cipher
+        self._list = SegmentList(directory, cipher)
+        self._segments, self._writing = self._list.segments, self._list.writing
         self.dropped_total = 0
-        # Of what writes, and of what changes which segments there are.
-        self._writing = RLock()
-        self._lock = -1
-        if directory is not None:
-            make_directory(directory)
-            self._lock = lock(directory / "history.lock")
-            try:
-                self._open_all(directory)
-            except BaseException:
-                self.close()
-                raise
-        self._spans = spans_of(self._segments)
 
-    def _open_all(self, directory: Path) -> None:
-        """Open the segments that exist. Those that cannot be read are put aside: they become a gap."""
-        for path in sorted(directory.glob(f"*{_SUFFIX}")):
-            if not (path.stem.isdigit() and path.is_file()):
-                continue
-            self._next_number = int(path.stem) + 1
-            try:
-                self._segments.append(Segment(path, self._cipher))
-            except SegmentDamaged as error:
-                put_aside(path, error)
+    def _damage_of(self, segment: Segment) -> AbstractContextManager[None]:
+        """Takes a segment out of the history if it turns out to be damaged."""
+        return self._list.damage_of(segment)
+
+    def close(self) -> None:
+        self._list.close()
 
     # ---- what is recorded
 
     @property
     def recorded(self) -> int:
         """The revision up to which the history is complete; 0 if it has none."""
-        return self._spans[-1].until if self._spans else 0
+        return self._list.spans[-1].until if self._list.spans else 0
 
     @property
     def spans(self) -> Sequence[Span]:
         """The revisions whose changes all are recorded, the oldest first. Between them are gaps."""
-        return self._spans
+        return self._list.spans
 
     def readable_since(self) -> int:
         """Returns the oldest revision whose state can be read; there is no gap since."""
-        return self._spans[-1].after if self._spans else 0
+        return self._list.spans[-1].after if self._list.spans else 0
 
     def listed_since(self) -> int:
         """Returns the oldest revision since which changes are recorded, maybe with gaps."""
-        return self._spans[0].after if self._spans else 0
+        return self._list.spans[0].after if self._list.spans else 0
 
     @property
     def newest_ms(self) -> int:
@@ -148,9 +126,9 @@ class UndoLog:
             try:
                 segment.append(changes, span, at_ms, dropped)
             except SegmentDamaged as error:
-                self._set_aside(segment, error)
+                self._list.set_aside(segment, error)
                 raise OSError(str(error)) from None
-            self._spans = spans_of(self._segments)
+            self._list.note_spans()
 
     def _writable(self) -> Segment:
         """Returns the segment for the next changes, a new one if the last one is full. Raises OSError."""
@@ -160,22 +138,7 @@ class UndoLog:
                 if last.size_bytes < self._limits.bytes_max // SEGMENTS_MAX:
                     return last
                 last.finish()
-        segment = self._new_segment()
-        self._segments.append(segment)
-        return segment
-
-    def _new_segment(self) -> Segment:
-        if self._directory is None:
-            return Segment(None, self._cipher)
-        path = self._directory / f"{self._next_number:08}{_SUFFIX}"
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        try:
-            segment = Segment(path, self._cipher)
-        except (OSError, SegmentDamaged) as error:
-            path.unlink()
-            raise OSError(str(error)) from None
-        self._next_number += 1
-        return segment
+        return self._list.add()
 
     def drop_old(self, now_ms: int) -> None:
         """Drop the oldest segments beyond the limits, but never the one that is written."""
@@ -188,15 +151,15 @@ class UndoLog:
                 if oldest in self._segments:
                     if not is_old and self.size_bytes <= self._limits.bytes_max:
                         break
-                    self._remove(oldest)
+                    self._list.remove(oldest)
                     self.dropped_total += 1
 
     def clear(self) -> None:
         """Remove all that is recorded."""
         with self._writing:
             for segment in self._segments.copy():
-                self._remove(segment)
-            self._spans = []
+                self._list.remove(segment)
+            self._list.note_spans()
 
     def purge(self, matches: Callable[[str], bool], scope: str) -> Purged:
         """Remove all changes of the keys that match, so that no file has anything of them.
@@ -214,7 +177,7 @@ class UndoLog:
                     removed, found = segment.purge(matches, scope)
                     count += removed
                     keys |= found
-            self._remove_damaged(segments)
+            self._list.remove_damaged(segments)
         return Purged(count, len(keys))
 
     def purge_until(self, revision: int) -> Purged:
@@ -231,48 +194,9 @@ class UndoLog:
                         found.append(segment.purge_until(revision))
                     else:
                         segment.clean()
-            self._spans = spans_of(self._segments)
-            self._remove_damaged(segments)
+            self._list.note_spans()
+            self._list.remove_damaged(segments)
         return Purged(sum(each.changes for each in found), sum(each.objects for each in found))
-
-    def _remove_damaged(self, purged: Sequence[Segment]) -> None:
-        """Remove what was kept of damaged segments, as nobody can tell what is in it.
-
-        Raises OSError if one of these was damaged: what was in it may be recorded again from the store.
-        """
-        if self._directory is not None:
-            (self._directory / DAMAGED).unlink(missing_ok=True)
-        if len(self._segments) < len(purged):
-            raise OSError("a file of the history is damaged, and its changes may be recorded again")
-
-    def _set_aside(self, segment: Segment, error: SegmentDamaged) -> None:
-        """Take a damaged segment out of the history, in which it becomes a gap."""
-        with self._writing:
-            if segment in self._segments:
-                self._leave_out(segment)
-                put_aside(segment.path, error)
-
-    def _leave_out(self, segment: Segment) -> None:
-        """Read nothing of a segment any more, whatever becomes of its file."""
-        self._segments.remove(segment)
-        self._spans = spans_of(self._segments)
-        segment.close()
-
-    def _remove(self, segment: Segment) -> None:
-        self._leave_out(segment)
-        if (path := segment.path) is not None:
-            path.unlink(missing_ok=True)
-            remove_log(path)
-
-    def close(self) -> None:
-        with self._writing:
-            for each in self._segments:
-                each.close()
-            self._segments.clear()
-            self._spans = []
-            if self._lock >= 0:
-                os.close(self._lock)
-                self._lock = -1
 
     # ---- reading
 
@@ -482,11 +406,3 @@ class UndoLog:
             return Value(deltas.decode(self._cipher.decrypt(key, change.encoded), base), change.since)
         except deltas.InvalidDelta:
             return LOST
-
-    @contextmanager
-    def _damage_of(self, segment: Segment) -> Iterator[None]:
-        """Takes a segment out of the history if it turns out to be damaged."""
-        try:
-            yield
-        except SegmentDamaged as error:
-            self._set_aside(segment, error)

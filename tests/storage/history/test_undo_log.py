@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.storage.history.changes import Author, Change, KeyChange, Span
-from apiserver.storage.history.damage import SegmentDamaged
 from apiserver.storage.history.past_values import LOST, HistoryGap, PastValue, Scan, Value
 from apiserver.storage.history.purges import digest
 from apiserver.storage.history.rows import position_after
@@ -356,9 +355,11 @@ class Recovering(UndoLog):
 
     again: list[Change] | None = None
 
-    def _set_aside(self, segment: Segment, error: SegmentDamaged) -> None:
-        super()._set_aside(segment, error)
-        if self.again:
+    @contextlib.contextmanager
+    def _damage_of(self, segment: Segment) -> Iterator[None]:
+        with super()._damage_of(segment):
+            yield
+        if self.again and segment not in self._segments:
             last = self.again[-1]
             self.append(self.again, Span(self.recorded, last.revision), last.at_ms)
 

@@ -1,0 +1,129 @@
+"""The segments of a history: the oldest first, and the last one is written.
+
+A segment that turns out to be damaged is taken out, and becomes a gap.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Final
+
+from apiserver.storage.history.changes import Cipher, Span
+from apiserver.storage.history.damage import DAMAGED, SegmentDamaged, put_aside, remove_log
+from apiserver.storage.history.segment import Segment, spans_of
+from apiserver.storage.private_directories import lock, make_directory
+
+_SUFFIX: Final = ".history"
+
+
+class SegmentList:
+    """The segments in a directory, or in memory.
+
+    segments: change only while `writing` is held; a reader takes a copy.
+    spans: the revisions whose changes all are recorded, the oldest first. Between them are gaps.
+    writing: held by what writes, and by what changes which segments there are.
+    """
+
+    def __init__(self, directory: Path | None, cipher: Cipher) -> None:
+        """directory: None for segments in memory. Raises OSError, DataDirectoryError if it is in use."""
+        self._directory, self._cipher = directory, cipher
+        self.segments: list[Segment] = []
+        self.spans: Sequence[Span] = []
+        self.writing = RLock()
+        self._next_number = 1
+        self._lock = -1
+        if directory is not None:
+            make_directory(directory)
+            self._lock = lock(directory / "history.lock")
+            try:
+                self._open_all(directory)
+            except BaseException:
+                self.close()
+                raise
+        self.note_spans()
+
+    def _open_all(self, directory: Path) -> None:
+        """Open the segments that exist. Those that cannot be read are put aside: they become a gap."""
+        for path in sorted(directory.glob(f"*{_SUFFIX}")):
+            if not (path.stem.isdigit() and path.is_file()):
+                continue
+            self._next_number = int(path.stem) + 1
+            try:
+                self.segments.append(Segment(path, self._cipher))
+            except SegmentDamaged as error:
+                put_aside(path, error)
+
+    def note_spans(self) -> None:
+        """Note which revisions the segments have, after one was written."""
+        self.spans = spans_of(self.segments)
+
+    def add(self) -> Segment:
+        """Returns a new segment, which is the last one. Raises OSError."""
+        segment = self._new()
+        self.segments.append(segment)
+        return segment
+
+    def _new(self) -> Segment:
+        if self._directory is None:
+            return Segment(None, self._cipher)
+        path = self._directory / f"{self._next_number:08}{_SUFFIX}"
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            segment = Segment(path, self._cipher)
+        except (OSError, SegmentDamaged) as error:
+            path.unlink()
+            raise OSError(str(error)) from None
+        self._next_number += 1
+        return segment
+
+    @contextmanager
+    def damage_of(self, segment: Segment) -> Iterator[None]:
+        """Takes a segment out of the history if it turns out to be damaged."""
+        try:
+            yield
+        except SegmentDamaged as error:
+            self.set_aside(segment, error)
+
+    def set_aside(self, segment: Segment, error: SegmentDamaged) -> None:
+        """Take a damaged segment out of the history, in which it becomes a gap."""
+        with self.writing:
+            if segment in self.segments:
+                self._leave_out(segment)
+                put_aside(segment.path, error)
+
+    def remove(self, segment: Segment) -> None:
+        """Remove a segment and its file."""
+        self._leave_out(segment)
+        if (path := segment.path) is not None:
+            path.unlink(missing_ok=True)
+            remove_log(path)
+
+    def _leave_out(self, segment: Segment) -> None:
+        """Read nothing of a segment any more, whatever becomes of its file."""
+        self.segments.remove(segment)
+        self.note_spans()
+        segment.close()
+
+    def remove_damaged(self, purged: Sequence[Segment]) -> None:
+        """Remove what was kept of damaged segments, as nobody can tell what is in it.
+
+        Raises OSError if one of these was damaged: what was in it may be recorded again from the store.
+        """
+        if self._directory is not None:
+            (self._directory / DAMAGED).unlink(missing_ok=True)
+        if len(self.segments) < len(purged):
+            raise OSError("a file of the history is damaged, and its changes may be recorded again")
+
+    def close(self) -> None:
+        with self.writing:
+            for each in self.segments:
+                each.close()
+            self.segments.clear()
+            self.note_spans()
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
