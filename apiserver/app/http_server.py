@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.app.access import Access
 from apiserver.app.background import BackgroundTask
+from apiserver.app.console import console_paths
 from apiserver.app.core import Core
 from apiserver.app.hooks import DebugPaths
 from apiserver.app.outbound import Outbound
@@ -208,7 +209,9 @@ def build_http_server(
         *((middleware.strict_transport_security(directives),) if directives else ()),
         middleware.errors_to_status(partial(_is_confidential, encryption)),
         *((cors(core.origins),) if core.origins else ()),
-        middleware.authenticate(authentication, access.certificates, core.metrics.authentication),
+        middleware.authenticate(
+            authentication, access.certificates, core.metrics.authentication, console_paths(core)
+        ),
         *((auditor.begin,) if auditor is not None else ()),
         limits.deadlines.middleware,
         impersonate(

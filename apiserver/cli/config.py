@@ -11,6 +11,7 @@ from apiserver.cli.flag_sections.api import ApiOptions
 from apiserver.cli.flag_sections.auditing import AuditOptions
 from apiserver.cli.flag_sections.authentication import AuthenticationOptions
 from apiserver.cli.flag_sections.authorization import AuthorizationOptions
+from apiserver.cli.flag_sections.console import ConsoleOptions
 from apiserver.cli.flag_sections.leader_election import LeaderElectionOptions
 from apiserver.cli.flag_sections.logs import LoggingOptions
 from apiserver.cli.flag_sections.proxy import ProxyOptions
@@ -41,6 +42,7 @@ class Config:
     admission: AdmissionOptions = field(default_factory=AdmissionOptions)
     auditing: AuditOptions = field(default_factory=AuditOptions)
     api: ApiOptions = field(default_factory=ApiOptions)
+    console: ConsoleOptions = field(default_factory=ConsoleOptions)
     leader_election: LeaderElectionOptions = field(default_factory=LeaderElectionOptions)
     metrics: MetricsConfiguration = field(default_factory=MetricsConfiguration)
     logs: LoggingOptions = field(default_factory=LoggingOptions)
@@ -80,6 +82,11 @@ class Config:
     def elects_leader(self) -> bool:
         """Whether this server may not be the only one on its store, and has to ask before it leads."""
         return bool(self.storage.etcd_servers) and self.leader_election.leader_elect
+
+    @property
+    def has_console(self) -> bool:
+        asked = self.console.console
+        return not self.storage.etcd_servers if asked is None else asked
 
     @property
     def shares_with_kube_apiserver(self) -> bool:

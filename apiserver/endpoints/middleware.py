@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from aiohttp import hdrs
 
@@ -181,17 +181,37 @@ _EXTRA_SPACE: Final = (
 )
 
 
+class OpenPaths(NamedTuple):
+    """Paths outside of resources that are for everybody. prefix: of them all.
+
+    answer: answers a request, and returns whether it was for one of these paths. Raises ApiError.
+    """
+
+    prefix: str
+    answer: Callable[[ApiCall], Awaitable[bool]]
+
+
 def authenticate(
-    chain: Authenticate, certificates: PeerCertificates, metrics: AuthenticationMetrics
+    chain: Authenticate,
+    certificates: PeerCertificates,
+    metrics: AuthenticationMetrics,
+    open_paths: OpenPaths | None = None,
 ) -> Middleware:
     """Authenticates the request. chain: returns the user of the credentials, for a path.
 
-    certificates: verifies client certificates.
+    certificates: verifies client certificates. open_paths: those that need no user.
     """
     failures = FailureThrottle()
 
     def middleware(handle: Handler) -> Handler:
         async def authenticated(call: ApiCall) -> None:
+            if (
+                open_paths is not None
+                and not call.info.is_resource
+                and call.info.path.startswith(open_paths.prefix)
+                and await open_paths.answer(call)
+            ):
+                return
             headers, connection = call.request.headers, call.connection
             authorization = headers.get(hdrs.AUTHORIZATION, "")
             if "  " in authorization and is_token_misplaced(authorization):

@@ -1,0 +1,18 @@
+"""Serves the console: web pages on which people see and change what the server has.
+
+    console       answers requests for /console/: pages, sessions, watches over one WebSocket
+    static_files  the files of the pages, with the headers that bound what they may do
+    pages         the pages themselves: plain ES modules, run as they are; see pages/README.md
+
+What it guarantees: the pages have no special rights. Everything they show and change goes through the
+API, with a token that the page holds in memory; what a user may not do, the page cannot do for them. The API
+reads no cookies. The Content-Security-Policy of the pages allows no inline script, nothing of another
+origin, and no frames around them. Texts of objects are only ever set as text.
+
+A server with a console that nobody visits pays one comparison a request for it: this package is imported, and
+the files are read, when the first request for them comes. Nothing is kept in memory afterwards; browsers keep
+the files, and ask whether they are still current.
+
+Left out: authorization. Static files are the same for everybody, sessions give only what a user has already,
+and each watch is authorized as a request.
+"""

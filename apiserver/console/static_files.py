@@ -1,0 +1,96 @@
+"""Serves the files of the pages from the package, compressed, with their security headers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from aiohttp import hdrs
+
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.compression import accepts_gzip, compress
+from apiserver.endpoints.responses import send
+from apiserver.meta.errors import MethodNotAllowed, NoSuchEndpoint
+
+INDEX: Final = "index.html"
+_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+}
+# Source: W3C Content Security Policy Level 3, Trusted Types.
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+_HEADERS: Final = {
+    # A browser keeps a file, and asks whether it is still the same.
+    hdrs.CACHE_CONTROL: "no-cache",
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    hdrs.VARY: hdrs.ACCEPT_ENCODING,
+}
+
+
+class StaticFiles:
+    """The files of the pages, by their paths below /console/."""
+
+    def __init__(self) -> None:
+        self._files: Mapping[str, Traversable] = dict(_below(files("apiserver.console") / "pages", ""))
+
+    async def respond(self, call: ApiCall, name: str) -> None:
+        """Send a file, or that the client has it already. name: its path; empty for the index.
+
+        Raises NoSuchEndpoint, MethodNotAllowed.
+        """
+        name = name or INDEX
+        source = self._files.get(name)
+        if source is None:
+            raise NoSuchEndpoint
+        if call.info.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed
+        headers = call.request.headers
+        is_compressed = accepts_gzip(headers.get(hdrs.ACCEPT_ENCODING))
+        body, tag = await asyncio.to_thread(_read, source, is_compressed)
+        sent = {**_HEADERS, hdrs.ETAG: tag}
+        if tag in headers.get(hdrs.IF_NONE_MATCH, ""):
+            await send(call, 304, b"", "", sent)
+            return
+        if is_compressed:
+            sent[hdrs.CONTENT_ENCODING] = "gzip"
+        await send(call, 200, body, _TYPES[name.rpartition(".")[2]], sent)
+
+
+def _read(source: Traversable, is_compressed: bool) -> tuple[bytes, str]:
+    """Returns a file as it is sent, and its ETag."""
+    content = source.read_bytes()
+    tag = hashlib.sha256(content).hexdigest()[:32]
+    return (compress(content), f'"{tag}-gzip"') if is_compressed else (content, f'"{tag}"')
+
+
+def _below(directory: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in directory.iterdir():
+        name = prefix + entry.name
+        if entry.is_dir():
+            yield from _below(entry, f"{name}/")
+        elif entry.name.rpartition(".")[2] in _TYPES:
+            yield name, entry
