@@ -35,12 +35,14 @@ from apiserver.endpoints.handlers.update import update_handler
 from apiserver.endpoints.handlers.virtual_kinds import VirtualKinds, virtual_kinds
 from apiserver.endpoints.handlers.watch import watch_handler
 from apiserver.endpoints.handlers.write_requests import WriteRequests
-from apiserver.endpoints.routes import ResourceHandlers, VerbHandlers
+from apiserver.endpoints.request_info import HISTORY
+from apiserver.endpoints.routes import HistoryHandlers, ResourceHandlers, VerbHandlers
 from apiserver.extensions.errors import InvalidExtension
 from apiserver.registry.subresources import BINDING, EVICTION, OLD_ROLLBACKS, OLD_SCALES, SCALE, TOKEN_REQUEST
 from apiserver.webhooks.review_server import CallerFactory
 
 if TYPE_CHECKING:
+    from apiserver.app.history import History
     from apiserver.app.virtual_resources import VirtualResources
 
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
@@ -146,32 +148,31 @@ def build_handlers(
             **review_handlers(virtual, reviews),
         },
         connect=connect_handler(requests, connectors, core.metrics.requests),
-        **_past_handlers(core, encoders, chain),
+        history=None if core.history is None else _history_handlers(core, core.history, encoders, chain),
     )
 
 
-def _past_handlers(core: Core, encoders: Encoders, authorize: AuthorizationChain) -> Mapping[str, Handler]:
-    """Returns the handlers that read the history, if there is one."""
-    if core.history is None:
-        return {}
+def _history_handlers(
+    core: Core, history: History, encoders: Encoders, authorize: AuthorizationChain
+) -> HistoryHandlers:
     from apiserver.endpoints.handlers.history import PastHandlers
     from apiserver.endpoints.handlers.history_purges import PurgeHandlers
     from apiserver.registry.history.purges import Purges
     from apiserver.registry.history.recent_changes import RecentChanges
 
-    reads = core.history.reads(core.registry, core.config.storage.etcd_prefix, core.clock)
-    changes = RecentChanges(reads, core.history.log, core.served, core.config.storage.etcd_prefix)
+    prefix = core.config.storage.etcd_prefix
+    reads = history.reads(core.registry, prefix, core.clock)
+    changes = RecentChanges(reads, history.log, core.served, prefix)
     handlers = PastHandlers(reads, changes, encoders, core.brand, authorize)
-    purges = PurgeHandlers(
-        Purges(reads, core.history.log, core.history.recorder, core.registry, core.config.storage.etcd_prefix)
+    purges = PurgeHandlers(Purges(reads, history.log, history.recorder, core.registry, prefix))
+    return HistoryHandlers(
+        state=handlers.state,
+        versions=handlers.versions,
+        purge=purges.of_object,
+        paths={
+            HISTORY: {"GET": handlers.changes, "HEAD": handlers.changes, "DELETE": purges.of_many},
+        },
     )
-    return {
-        "past": handlers.state,
-        "versions": handlers.versions,
-        "changes": handlers.changes,
-        "purge": purges.of_object,
-        "purge_many": purges.of_many,
-    }
 
 
 def _subresources(

@@ -62,24 +62,32 @@ class VerbHandlers(NamedTuple):
     deletecollection: Handler
 
 
+class HistoryHandlers(NamedTuple):
+    """The handlers of the history.
+
+    state: of states of the past. versions: of the versions of an object, and purge: to remove them.
+    paths: of paths that are not resources, by path and method.
+    """
+
+    state: Handler
+    versions: Handler
+    purge: Handler
+    paths: Mapping[str, Mapping[str, Handler]]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ResourceHandlers:
     """The handlers of resources and their subresources.
 
     virtual: of the virtual kinds of subresources and reviews, by the kind's definition, then by verb.
     connect: of subresources that connect to a node.
-    past: of states of the past. versions: of the versions of an object. changes: of those of all objects.
-    purge: of one object in the history. purge_many: of others. All None without a history.
+    history: None without a history.
     """
 
     verbs: VerbHandlers
     virtual: Mapping[str, Mapping[str, Handler]]
     connect: Handler
-    past: Handler | None = None
-    versions: Handler | None = None
-    changes: Handler | None = None
-    purge: Handler | None = None
-    purge_many: Handler | None = None
+    history: HistoryHandlers | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -148,8 +156,7 @@ class Routes:
         self._handlers: Mapping[str, Handler] = resources.verbs._asdict()
         self._virtual = resources.virtual
         self._connect = resources.connect
-        self._past, self._versions = resources.past, resources.versions
-        self._purge, self._purge_many = resources.purge, resources.purge_many
+        self._history = history = resources.history
         self._discovery = discovery = non_resources.discovery
         self._openapi = openapi = non_resources.openapi
         self._health = non_resources.health
@@ -173,8 +180,8 @@ class Routes:
         }
         if (slis := non_resources.slis) is not None:
             self._fixed = {**self._fixed, _SLIS: partial(_send_slis, slis)}
-        if resources.changes is not None:
-            self._fixed = {**self._fixed, HISTORY: resources.changes}
+        # The others are only read.
+        self._by_method: Mapping[str, Mapping[str, Handler]] = {} if history is None else history.paths
         self._zpages = non_resources.zpages.handlers(self._paths)
         # Unlike the others, they answer no HEAD.
         openid = non_resources.openid
@@ -231,10 +238,11 @@ class Routes:
 
     def _handler_of(self, call: ApiCall, resource: ServedResource) -> Handler:
         info = call.info
-        if info.moment and self._past is not None:
+        history = self._history
+        if info.moment and history is not None:
             if not resource.has_past:
                 raise MethodNotAllowed
-            return self._past
+            return history.state
         if info.verb == "watch":
             if info.subresource:
                 raise NoSuchEndpoint
@@ -247,8 +255,8 @@ class Routes:
             verbs = _COLLECTION
         if info.subresource:
             subresource = resource.subresources.get(info.subresource)
-            if subresource is None and info.subresource == HISTORY and self._versions is not None:
-                return self._purge if self._purge and info.method == "DELETE" else self._versions
+            if subresource is None and info.subresource == HISTORY and history is not None:
+                return history.purge if info.method == "DELETE" else history.versions
             if subresource is None and resource.is_custom:
                 raise NotFound(resource.group_resource, info.name)
             return self._subresource_handler(info.method, subresource)
@@ -283,8 +291,10 @@ class Routes:
         if call.info.moment and key.partition("/")[0] not in _OF_THE_PAST:
             raise NoSuchEndpoint
         fixed = self._fixed.get(key)
-        if key == HISTORY and call.info.method == "DELETE" and self._purge_many and "//" not in path:
-            await self._purge_many(call)
+        if (by_method := self._by_method.get(key)) is not None and "//" not in path:
+            if call.info.method not in by_method:
+                raise MethodNotAllowed
+            await by_method[call.info.method](call)
             return
         if fixed is not None and "//" not in path:
             self._require_get(call)

@@ -16,7 +16,7 @@ import pytest
 
 from apiserver.cli.api_client import ApiClient
 from apiserver.cli.history import command
-from apiserver.cli.history.recent_changes import ObjectChange, recent_changes
+from apiserver.cli.history.changes_client import ListedChange, listed_changes
 from apiserver.cli.server_options import ServerOptions
 from tests.server.test_history_changes import (
     CONFIG_MAPS,
@@ -144,8 +144,8 @@ def test_all_pages_are_of_the_period_of_the_first(server: ServerProcess, api: Ap
     for number in range(3):
         api.post(CONFIG_MAPS, config_map(f"paged-{number}")).ok()
     with closing(AskingClient(server, api)) as client:
-        found = [*recent_changes(client, {}, page_size=2)]
-    assert "meanwhile" not in {each.target.name for each in found if isinstance(each, ObjectChange)}
+        found = [*listed_changes(client, {}, page_size=2)]
+    assert "meanwhile" not in {each.target.name for each in found if isinstance(each, ListedChange)}
     first, *others = client.asked
     assert first.keys() == {"limit"}
     assert len({(each["since"], each["until"]) for each in others}) == 1

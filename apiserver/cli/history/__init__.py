@@ -8,9 +8,9 @@ undo           takes changes back
 object_undo    takes changes of one object back
 reverts        computes the object without a change
 blame          the author of each line
-blames         finds the version that has made each line
+line_authors   finds the version that has made each line
 purge          removes from the history what must be forgotten
-recent_changes reads the changes of all objects
+changes_client reads the changes of all objects
 object_client  sends requests about the object that the arguments name
 moments        moments as users write them, as `@-2h`
 """

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from apiserver.cli.api_client import RequestFailed
 from apiserver.cli.argument_parser import UsageError, add_output_option
-from apiserver.cli.history.blames import blamed
+from apiserver.cli.history.line_authors import blamed
 from apiserver.cli.history.listing import shown_time
 from apiserver.cli.history.object_client import (
     ListedVersion,

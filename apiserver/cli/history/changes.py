@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from apiserver.cli.api_client import ApiClient
 from apiserver.cli.argument_parser import UsageError, add_output_option
+from apiserver.cli.history.changes_client import (
+    Gap,
+    ListedChange,
+    add_period_arguments,
+    listed_changes,
+    period_query,
+)
 from apiserver.cli.history.listing import shown_fields, shown_time
 from apiserver.cli.history.object_client import PAGE, ObjectName
-from apiserver.cli.history.recent_changes import (
-    Gap,
-    ObjectChange,
-    add_period_arguments,
-    period_query,
-    recent_changes,
-)
 from apiserver.cli.printing import aligned, print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
 
@@ -73,7 +73,7 @@ def _run(given: argparse.Namespace) -> int:
     query = period_query(given, COMMAND)
     with closing(ApiClient(ServerOptions.of(given), COMMAND)) as client:
         page_size = min(given.limit + 1, PAGE) if given.limit else PAGE
-        found = [*islice(recent_changes(client, query, page_size), given.limit + 1 if given.limit else None)]
+        found = [*islice(listed_changes(client, query, page_size), given.limit + 1 if given.limit else None)]
     has_more = bool(given.limit) and len(found) > given.limit
     if has_more:
         found.pop()
@@ -81,7 +81,7 @@ def _run(given: argparse.Namespace) -> int:
         documents = [each.document if isinstance(each, Gap) else each.version.document for each in found]
         print_json({"changes": documents, **({"more": True} if has_more else {})})
         return 0
-    changes = [each for each in found if isinstance(each, ObjectChange)]
+    changes = [each for each in found if isinstance(each, ListedChange)]
     if changes:
         print_lines("\n".join(_table(changes)))
     for gap in (each for each in found if isinstance(each, Gap)):
@@ -91,15 +91,15 @@ def _run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _table(changes: Iterable[ObjectChange]) -> Iterator[str]:
-    groups: dict[str, dict[ObjectName, list[ObjectChange]]] = {}
+def _table(changes: Iterable[ListedChange]) -> Iterator[str]:
+    groups: dict[str, dict[ObjectName, list[ListedChange]]] = {}
     for each in changes:
         groups.setdefault(each.version.user, {}).setdefault(each.target, []).append(each)
     rows = [_row(user, target, made) for user, objects in groups.items() for target, made in objects.items()]
     return aligned([_HEADS, *rows])
 
 
-def _row(user: str, target: ObjectName, made: Sequence[ObjectChange]) -> tuple[str, ...]:
+def _row(user: str, target: ObjectName, made: Sequence[ListedChange]) -> tuple[str, ...]:
     versions = [each.version for each in made]
     fields = dict.fromkeys(field for each in versions for field in each.changed)
     return (

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from apiserver.cli.api_client import ApiClient, RequestFailed
 from apiserver.cli.argument_parser import UsageError
+from apiserver.cli.history.changes_client import Gap, add_period_arguments, listed_changes, period_query
 from apiserver.cli.history.object_client import (
     ObjectClient,
     ObjectName,
@@ -17,7 +18,6 @@ from apiserver.cli.history.object_client import (
     object_client,
 )
 from apiserver.cli.history.object_undo import DRY_RUN, CannotUndo, NothingToUndo, Undo
-from apiserver.cli.history.recent_changes import Gap, add_period_arguments, period_query, recent_changes
 from apiserver.cli.printing import print_error, print_line
 from apiserver.cli.server_options import ServerOptions
 
@@ -96,7 +96,7 @@ def _undo_by_user(given: argparse.Namespace, query: Mapping[str, str]) -> int:
         raise UsageError(f"{COMMAND}: --by requires a name, and --since")
     wanted = period_query(given, COMMAND)
     with closing(ApiClient(ServerOptions.of(given), COMMAND)) as client:
-        entries = [*islice(recent_changes(client, wanted), CHANGES_MAX + 1)]
+        entries = [*islice(listed_changes(client, wanted), CHANGES_MAX + 1)]
         if len(entries) > CHANGES_MAX:
             raise RequestFailed(f"{given.by} has made more than {CHANGES_MAX} changes since then")
         changes: dict[ObjectName, list[int]] = {}

@@ -40,8 +40,8 @@ from apiserver.registry.history.past import PastList, PastReads, VersionPage
 from apiserver.registry.history.recent_changes import (
     ChangesPage,
     ChangesQuery,
-    ObjectChange,
     Place,
+    PlacedChange,
     RecentChanges,
 )
 from apiserver.registry.patch.merge_patch import is_same
@@ -258,7 +258,7 @@ def _changes_document(page: ChangesPage) -> Document:
     return document
 
 
-def _change(entry: ObjectChange | Span) -> Document:
+def _change(entry: PlacedChange | Span) -> Document:
     if isinstance(entry, Span):
         return {"gap": {"since": str(entry.after), "until": str(entry.until)}}
     group_version, resource = entry.place.resource.group_version, entry.place.resource.resource

@@ -25,10 +25,10 @@ REDACTED: Final = "redacted:"
 class RecordedForms:
     """Makes the recorded form of objects. prefix: of all keys. key: of the digests of secret values.
 
-    policy: None to record all resources.
+    policy: which resources are recorded at all.
     """
 
-    def __init__(self, prefix: str, key: bytes, policy: HistoryPolicy | None = None) -> None:
+    def __init__(self, prefix: str, key: bytes, policy: HistoryPolicy) -> None:
         self.policy = policy
         self._prefix = prefix
         self._secrets, self._key = resource_prefix(prefix, "", "secrets"), key

@@ -55,7 +55,7 @@ class ChangesQuery(NamedTuple):
     namespace: str
 
 
-class ObjectChange(NamedTuple):
+class PlacedChange(NamedTuple):
     """A change. before: the version that it has replaced, if that is recorded; also a deletion."""
 
     place: Place
@@ -67,7 +67,7 @@ class ObjectChange(NamedTuple):
 class ChangesPage(NamedTuple):
     """Changes and gaps, the newest first. position: where the next page begins; 0 if this is the last one."""
 
-    entries: Sequence[ObjectChange | Span]
+    entries: Sequence[PlacedChange | Span]
     position: int
 
 
@@ -82,7 +82,7 @@ class _Located(NamedTuple):
 class _ReadChange(NamedTuple):
     """A change that was read. begin: see `PastReads.begin`."""
 
-    change: ObjectChange
+    change: PlacedChange
     begin: float
 
 
@@ -127,7 +127,7 @@ class RecentChanges:
             begin = self._past.begin(keys[key])
             versions = self._versions(keys[key], [each.change.revision for each in changes])
             for each, (version, before) in zip(changes, versions, strict=True):
-                change = ObjectChange(each.place, each.name, version, before)
+                change = PlacedChange(each.place, each.name, version, before)
                 found[each.change.position] = _ReadChange(change, begin)
         return [found[each.change.position] for each in located]
 
@@ -161,7 +161,7 @@ class _Request:
         self._query, self._prefix, self._may_see = query, prefix, may_see
         self._folders = table.derived(_resources_by_folder, _resources_by_folder)
         self._places: dict[Place, bool] = {}
-        self.entries: list[ObjectChange | Span] = []
+        self.entries: list[PlacedChange | Span] = []
         self.position = query.position or position_after(query.span.until)
         self._rows = self._bytes = 0
         # Gaps above it were shown, or are newer than the request.

@@ -241,8 +241,7 @@ class Recorder:
         """Returns changes that the cache has seen, in order, as they are recorded."""
         ordered = [(event.revision, at_ms, event) for at_ms, events in seen for event in events]
         ordered.sort(key=itemgetter(0))
-        if self._forms.policy is not None:
-            ordered = [each for each in ordered if self._is_kept(each[2].version.key, each[0])]
+        ordered = [each for each in ordered if self._is_kept(each[2].version.key, each[0])]
         found = []
         for revision, at_ms, event in ordered:
             version = event.version
@@ -252,7 +251,6 @@ class Recorder:
 
     def _is_kept(self, key: str, revision: int) -> bool:
         """Whether the policy keeps the changes of a key. Notes what it drops."""
-        assert self._forms.policy is not None
         if resource := self._forms.policy.dropped_resource(key):
             self._dropped[resource] = max(revision, self._dropped.get(resource, 0))
         return not resource
@@ -366,9 +364,8 @@ class Recorder:
 
     def _append_missed(self, missed: Iterable[_KeyChange], notes: Mapping[int, bytes], span: Span) -> None:
         """Write changes that were read from the store, in the thread."""
-        if self._forms.policy is not None:
-            missed = [each for each in missed if self._is_kept(each.key, each.revision)]
-        self._append([self._change(each, notes.get(each.revision), None) for each in missed], span)
+        kept = [each for each in missed if self._is_kept(each.key, each.revision)]
+        self._append([self._change(each, notes.get(each.revision), None) for each in kept], span)
 
     def _missed(self, event: Event, before: Stored | None) -> _KeyChange:
         previous = None

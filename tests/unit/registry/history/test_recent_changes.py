@@ -14,6 +14,7 @@ from apiserver.meta.brand import Brand
 from apiserver.registry.history.authors import CURRENT_CALL, encoded
 from apiserver.registry.history.forms import RecordedForms
 from apiserver.registry.history.past import PastReads
+from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recent_changes import (
     FOUND_AT_ONCE,
     PLACES_MAX,
@@ -21,8 +22,8 @@ from apiserver.registry.history.recent_changes import (
     VALUES_BYTES_MAX,
     ChangesPage,
     ChangesQuery,
-    ObjectChange,
     Place,
+    PlacedChange,
     RecentChanges,
 )
 from apiserver.registry.own_writes import OwnWrites
@@ -54,7 +55,7 @@ class Reading:
             Registry(storage, Brand(), Offload()),
             log,
             self.recording.recorder,
-            RecordedForms(PREFIX, b"k" * 32),
+            RecordedForms(PREFIX, b"k" * 32, HistoryPolicy((), PREFIX)),
             StoredVersionDecoder(OwnWrites(), prefix=PREFIX),
             lambda: 1_000.0,
             lambda name: f"{PREFIX}/core/namespaces/{name}",
@@ -96,7 +97,7 @@ async def reading(closed: frozenset[str] = frozenset()) -> AsyncIterator[Reading
 
 
 def names(page: ChangesPage) -> list[str]:
-    return [each.name for each in page.entries if isinstance(each, ObjectChange)]
+    return [each.name for each in page.entries if isinstance(each, PlacedChange)]
 
 
 async def test_a_request_looks_at_so_many_changes() -> None:
@@ -161,7 +162,7 @@ async def test_each_change_has_the_state_before_it_though_others_were_in_between
         span = await made.past.span("", "")
         for user, numbers in (("", range(200)), ("user-1", range(1, 200, 3))):
             page = await made.page(span, user=user)
-            found = [each for each in page.entries if isinstance(each, ObjectChange) and each.name == "one"]
+            found = [each for each in page.entries if isinstance(each, PlacedChange) and each.name == "one"]
             assert [each.version.value for each in found] == [value(str(number)) for number in numbers[::-1]]
             before = [None if each.before is None else each.before.value for each in found]
             assert before == [value(str(number - 1)) if number else None for number in numbers[::-1]]

@@ -15,6 +15,7 @@ import pytest
 
 from apiserver.registry.history.authors import AuthorNotes
 from apiserver.registry.history.forms import RecordedForms
+from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recorder import COLLECTED_BYTES_MAX, Recorder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import StoredObject
@@ -47,7 +48,12 @@ class Recording:
         self.store, self.log = store, log
         decode = StoredVersionDecoder(OwnWrites(), prefix=PREFIX)
         self.recorder = Recorder(
-            log, store, decode, RecordedForms(PREFIX, b"k" * 32), prefix=PREFIX, clock=clock
+            log,
+            store,
+            decode,
+            RecordedForms(PREFIX, b"k" * 32, HistoryPolicy((), PREFIX)),
+            prefix=PREFIX,
+            clock=clock,
         )
         self.cache: WatchCache[StoredObject] = WatchCache(
             store, prefix=PREFIX, decode=decode, size_of=lambda each: len(each.tail)

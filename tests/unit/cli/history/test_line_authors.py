@@ -7,7 +7,7 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.cli.history.blames import blamed, entries
+from apiserver.cli.history.line_authors import blamed, entries
 from apiserver.wire import yaml
 
 TEXTS: Final = st.sampled_from(

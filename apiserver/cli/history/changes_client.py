@@ -20,7 +20,7 @@ PATH: Final = "/history"
 PAGES_MAX: Final = 1_000
 
 
-class ObjectChange(NamedTuple):
+class ListedChange(NamedTuple):
     """A change of an object."""
 
     target: ObjectName
@@ -35,7 +35,7 @@ class Gap(NamedTuple):
     document: Document
 
 
-Entry: TypeAlias = ObjectChange | Gap
+Entry: TypeAlias = ListedChange | Gap
 
 
 def add_period_arguments(parser: argparse.ArgumentParser, default: str) -> None:
@@ -66,7 +66,7 @@ def period_query(given: argparse.Namespace, command: str) -> dict[str, str]:
     return {key: value for key, value in query.items() if value}
 
 
-def recent_changes(client: ApiClient, query: Mapping[str, str], page_size: int = PAGE) -> Iterator[Entry]:
+def listed_changes(client: ApiClient, query: Mapping[str, str], page_size: int = PAGE) -> Iterator[Entry]:
     """Yields the changes that a query selects, and gaps, the newest first. Raises RequestFailed.
 
     All pages are of the period that the first one has had; what changes meanwhile is in none.
@@ -109,4 +109,4 @@ def _entry(document: Any) -> Entry:
     names = [document.get(field, "") for field in ObjectName._fields]
     if not all(isinstance(each, str) for each in names):
         raise TypeError
-    return ObjectChange(ObjectName(*names), listed_version(document))
+    return ListedChange(ObjectName(*names), listed_version(document))
