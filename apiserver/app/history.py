@@ -10,7 +10,7 @@ from apiserver.app.serving.listening import CannotStart
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.registry.history.authors import AuthorNotes
-from apiserver.registry.history.forms import RecordedForms, digest_key
+from apiserver.registry.history.forms import RecordedForms, RecordedValues, digest_key
 from apiserver.registry.history.past import PastReads
 from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recorder import Recorder
@@ -70,7 +70,9 @@ def open_history(
     directory = None if in_memory else storage.history_dir or config.serving.data_dir / "history"
     bytes_max = min(storage.history_bytes_max, MEMORY_BYTES_MAX) if in_memory else storage.history_bytes_max
     # Not those of the cache, as `decode` is used in another thread.
-    decode, caught_up = (StoredVersionDecoder(OwnWrites(), kinds, prefix=prefix) for _ in range(2))
+    decode, caught_up = (
+        StoredVersionDecoder(known, kinds, prefix=prefix) for known in (RecordedValues(), OwnWrites())
+    )
     try:
         log = UndoLog(directory, Limits(bytes_max, storage.history_retention_s), cipher or PLAIN)
         forms = RecordedForms(prefix, digest_key(directory), HistoryPolicy(storage.history_rules, prefix))

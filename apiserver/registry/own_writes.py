@@ -7,11 +7,19 @@ the work of a write.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, Protocol
 
 # Of values that never come back, because their transaction failed, no more are kept.
 VALUES_MAX: Final = 1024
 BYTES_MAX: Final = 8 * 1024 * 1024
+
+
+class KnownValues(Protocol):
+    """Values of which it is known that they are objects of the kind that their key names."""
+
+    def take(self, key: str, value: bytes) -> bool:
+        """Returns whether a value under a key is one of them, and may forget it."""
+        ...
 
 
 class OwnWrites:

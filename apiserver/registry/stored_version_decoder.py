@@ -3,8 +3,8 @@
 The watch cache calls `StoredVersionDecoder` for each value that it takes from the store, as do direct reads.
 It parses the value, checks that it is an object of the kind that its key names, and converts it to the hub
 version if another release stored it in another one; nothing above the store sees that version. Any other
-value becomes a `DamagedObject`. Values that this server has written itself (`own_writes`) are not parsed
-again.
+value becomes a `DamagedObject`. Values that this server has written itself (`own_writes`), and those of its
+history, are not parsed again.
 
 From the hub version, `builtin_version_codec` converts to the version that a client requests, and for custom
 resources `custom_resources.serving.custom_resource_codec`; `storage_form` converts to the stored version.
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.own_writes import OwnWrites
+from apiserver.registry.own_writes import KnownValues
 from apiserver.registry.stored_object import (
     METADATA,
     ConvertedObject,
@@ -88,7 +88,7 @@ class _Known(NamedTuple):
 class StoredVersionDecoder:
     """Decodes stored values, as the watch cache does; objects with the same head share one bytes object.
 
-    own_writes: values that are known to be objects of their kind; others are checked.
+    known: values that need no check.
     kinds: called once for each head, of which the latest `HEADS_MAX` are kept, as custom types come and go.
     prefix: of all keys.
     count_error: called with the key of each invalid value, but not if it cannot be decrypted. Damaged values
@@ -97,13 +97,13 @@ class StoredVersionDecoder:
 
     def __init__(
         self,
-        own_writes: OwnWrites,
+        known: KnownValues,
         kinds: StoredKinds | None = None,
         count_error: Callable[[str], None] | None = None,
         *,
         prefix: str = "/registry",
     ) -> None:
-        self._own_writes = own_writes
+        self._known_values = known
         self._kinds = kinds or StoredKinds()
         self._prefix = prefix
         self._count_error = count_error
@@ -111,7 +111,7 @@ class StoredVersionDecoder:
         self._heads: dict[bytes, _Known] = {}
 
     def __call__(self, stored: Stored) -> StoredObject:
-        if self._own_writes.take(stored.key, stored.value):
+        if self._known_values.take(stored.key, stored.value):
             head_bytes = stored.value.find(METADATA) + len(METADATA)
             known = self._known(stored.value[:head_bytes])
             found = StoredObject.written(stored.key, known.head, stored.value, stored.mod_revision)

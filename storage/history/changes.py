@@ -44,18 +44,29 @@ class Change(NamedTuple):
     audit_id: str = ""
 
 
-class RecordedChange(NamedTuple):
-    """A change as the history has it. See `Change`.
+class EncodedValue(NamedTuple):
+    """The value before a change, as the history has it. See `Change`.
 
-    encoded: the previous value, as `deltas` encodes it, and encrypted if it must be; None if there was none.
+    revision: that of the change.
+    encoded: the value, as `deltas` encodes it, and encrypted if it must be; None if there was none.
     is_whole: whether it can be decoded without the value after the change.
-    is_deletion: whether the key had no value after the change.
     """
 
     revision: int
     since: int
     encoded: bytes | None
     is_whole: bool
+
+
+class RecordedChange(NamedTuple):
+    """A change as the history has it. See `Change`, and `EncodedValue`.
+
+    is_deletion: whether the key had no value after the change.
+    """
+
+    revision: int
+    since: int
+    encoded: bytes | None
     is_deletion: bool
     at_ms: int
     author: Author

@@ -78,7 +78,7 @@ def decode(encoded: bytes, newer: bytes | None = None) -> bytes:
         case b"w":
             return _decompressed(zlib.decompressobj(), encoded[1:], WHOLE_BYTES_MAX)
         case b"d" if newer is not None:
-            value = _decode_delta(memoryview(encoded)[1:-_CHECKSUM_BYTES], newer)
+            value = _decode_delta(encoded[1:-_CHECKSUM_BYTES], newer)
             # With another newer value, deflate finds nothing wrong.
             if zlib.crc32(value).to_bytes(_CHECKSUM_BYTES) == encoded[-_CHECKSUM_BYTES:]:
                 return value
@@ -86,25 +86,24 @@ def decode(encoded: bytes, newer: bytes | None = None) -> bytes:
     raise InvalidDelta("the bytes are not an encoded value")
 
 
-def _decode_delta(encoded: memoryview, newer: bytes) -> bytes:
-    start, encoded = _read_number(encoded)
-    end, encoded = _read_number(encoded)
-    length, encoded = _read_number(encoded)
+def _decode_delta(encoded: bytes, newer: bytes) -> bytes:
+    start, read = _read_number(encoded, 0)
+    end, read = _read_number(encoded, read)
+    length, read = _read_number(encoded, read)
     scale = len(newer) - start - end
     if scale < 0:
         raise InvalidDelta("the encoded value belongs to a longer newer value")
-    parts = [newer[:start]]
     if length <= SHORT_BYTES:
-        parts += [bytes(encoded), newer[len(newer) - end :]]
-        return b"".join(parts)
+        return newer[:start] + encoded[read:] + newer[len(newer) - end :]
+    parts = [newer[:start]]
     for at in range(0, length, PIECE_BYTES):
-        size, encoded = _read_number(encoded)
+        size, read = _read_number(encoded, read)
         piece = zlib.decompressobj(-_BITS_MAX, zdict=_dictionary(newer, start, at, length, scale))
-        part = _decompressed(piece, bytes(encoded[:size]), PIECE_BYTES)
+        part = _decompressed(piece, encoded[read : read + size], PIECE_BYTES)
         if len(part) != min(PIECE_BYTES, length - at):
             raise InvalidDelta("a piece has another length")
         parts.append(part)
-        encoded = encoded[size:]
+        read += size
     parts.append(newer[len(newer) - end :])
     return b"".join(parts)
 
@@ -124,6 +123,8 @@ def _dictionary(newer: bytes, start: int, at: int, length: int, scale: int) -> b
 
     at: the begin of the piece in the changed part, which has `length` bytes, and `scale` in the newer value.
     """
+    if len(newer) <= DICTIONARY_BYTES:
+        return newer
     expected = start + at * scale // max(length, 1)
     begin = max(0, min(expected - _BEFORE_BYTES, len(newer) - DICTIONARY_BYTES))
     return newer[begin : begin + DICTIONARY_BYTES]
@@ -163,11 +164,13 @@ def _number(number: int) -> bytes:
     return bytes(found)
 
 
-def _read_number(encoded: memoryview) -> tuple[int, memoryview]:
-    """Returns a number, and the bytes after it."""
-    number = 0
-    for at, byte in enumerate(encoded):
-        number |= (byte & 0x7F) << 7 * at
-        if byte <= 0x7F:
-            return number, encoded[at + 1 :]
-    raise InvalidDelta("a number is cut off")
+def _read_number(encoded: bytes, at: int) -> tuple[int, int]:
+    """Returns the number that begins at a place, and the place after it."""
+    number = shift = 0
+    try:
+        while (byte := encoded[at]) > 0x7F:
+            number |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+    except IndexError:
+        raise InvalidDelta("a number is cut off") from None
+    return number | byte << shift, at + 1

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from apiserver.storage.history.changes import Author, Change, RecordedChange, Span
+from apiserver.storage.history.changes import Author, Change, EncodedValue, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged
 
 # The ID of a row is its revision, and in so many lower bits the number of the change in its transaction.
@@ -17,7 +17,7 @@ WRITE_BITS: Final = 16
 _UUID_BYTES: Final = 16
 # Authors that are kept decoded: a megabyte, if clients send texts as long as they may be.
 AUTHORS_KEPT_MAX: Final = 64
-# What `recorded` takes.
+# What `recorded` and `encoded_value` take.
 COLUMNS: Final = "c.id, c.since, c.value, c.deltas, c.is_deletion, c.at_ms, a.author, c.audit_id, c.checksum"
 FROM: Final = "FROM changes c JOIN keys k ON k.id = c.key JOIN authors a ON a.id = c.author"
 NEWEST_FIRST: Final = f"SELECT k.key, {COLUMNS} {FROM} WHERE c.id BETWEEN ? AND ? ORDER BY c.id DESC"
@@ -49,15 +49,24 @@ def id_range(span: Span) -> tuple[int, int]:
 
 def recorded(key: str, row: Sequence[Any]) -> RecordedChange:
     """Returns the change in a row of `COLUMNS`. Raises SegmentDamaged if the row was altered."""
-    *facts, expected = row
-    row_id, since, encoded, count, is_deletion, at_ms, author, audit_id = facts
-    revision = row_id >> WRITE_BITS
-    if checksum(key, facts) != expected:
-        raise SegmentDamaged(f"the change of {key} at revision {revision} was altered")
+    _require_unaltered(key, row)
+    row_id, since, encoded, _, is_deletion, at_ms, author, audit_id, _ = row
     return RecordedChange(
-        *(revision, since, encoded, not count, bool(is_deletion), at_ms, _author(author)),
+        *(row_id >> WRITE_BITS, since, encoded, bool(is_deletion), at_ms, _author(author)),
         _audit_text(audit_id),
     )
+
+
+def encoded_value(key: str, row: Sequence[Any]) -> EncodedValue:
+    """Returns the value before a change, from a row of `COLUMNS`. Raises as `recorded` does."""
+    _require_unaltered(key, row)
+    row_id, since, encoded, count, *_ = row
+    return EncodedValue(row_id >> WRITE_BITS, since, encoded, not count)
+
+
+def _require_unaltered(key: str, row: Sequence[Any]) -> None:
+    if checksum(key, row[:-1]) != row[-1]:
+        raise SegmentDamaged(f"the change of {key} at revision {row[0] >> WRITE_BITS} was altered")
 
 
 @lru_cache(maxsize=AUTHORS_KEPT_MAX)

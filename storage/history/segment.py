@@ -41,8 +41,8 @@ CREATE TABLE keys (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
 CREATE TABLE authors (id INTEGER PRIMARY KEY, author TEXT NOT NULL UNIQUE);
 -- The revisions of which all changes are here, and when the first of them was the newest.
 CREATE TABLE spans (after INTEGER PRIMARY KEY, until INTEGER NOT NULL, at_ms INTEGER NOT NULL);
--- `deltas`: how many newer rows of the key are needed to decode the value. `value`: see `deltas.py`; NULL
--- if the key was created.
+-- `deltas`: how many rows of the key there are since the last one whose value is whole; 0 if this one's is.
+-- `value`: see `deltas.py`; NULL if the key was created.
 -- `id` is the revision, and what of its transaction this is: rows are appended, and pages are full.
 CREATE TABLE changes (
     id INTEGER PRIMARY KEY,
@@ -251,7 +251,7 @@ class Segment:
         )
 
     def _encoded(self, change: Change, key: int) -> tuple[bytes, int]:
-        """Returns the previous value of a change, and how many newer rows are needed to decode it."""
+        """Returns the previous value of a change, and the number for the column `deltas`."""
         assert change.previous is not None
         count = 0 if change.newer is None else self._deltas_of(key) + 1
         if change.newer is None or count > DELTAS_MAX:
@@ -261,7 +261,7 @@ class Segment:
         return self._cipher.encrypt(change.key, encoded), count
 
     def _deltas_of(self, key: int) -> int:
-        """Returns how many newer rows are needed to decode the value of the last change of a key."""
+        """Returns the column `deltas` of the last change of a key; 0 if there is none."""
         found = self._deltas.get(key)
         if found is None:
             row = self._connection.execute(

@@ -8,15 +8,36 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from apiserver.storage.history.changes import KeyChange, RecordedChange, Span
+from apiserver.storage.history.changes import EncodedValue, KeyChange, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
 from apiserver.storage.history.purges import MARKS, digest
-from apiserver.storage.history.rows import COLUMNS, FROM, NEWEST_FIRST, WRITE_BITS, id_range, recorded
+from apiserver.storage.history.rows import (
+    COLUMNS,
+    FROM,
+    NEWEST_FIRST,
+    WRITE_BITS,
+    encoded_value,
+    id_range,
+    recorded,
+)
 from apiserver.storage.interface import KeyRange
 
 # So that reading a value takes no longer than this many decodings.
 DELTAS_MAX: Final = 31
 CACHE_KIB: Final = 1_024
+_FIRST_WHOLE: Final = """
+    SELECT id FROM changes WHERE key = k.id AND id BETWEEN ? AND ? AND deltas = 0 ORDER BY id LIMIT 1
+"""
+# The first changes of keys, up to one with a whole value; in the order of the keys, as SQLite finds them.
+_CHAINS: Final = f"""
+    SELECT k.key, {COLUMNS} {FROM}
+    WHERE c.id BETWEEN ? AND coalesce(({_FIRST_WHOLE}), ?) AND k.key IN ({{}}) ORDER BY k.key, c.id
+"""
+# CROSS JOIN: SQLite may not begin with all changes of the span, which are mostly of other keys.
+_FIRST_CHANGES: Final = """
+    SELECT k.key, min(c.id), sum(c.since = 0) FROM keys k CROSS JOIN changes c ON c.key = k.id
+    WHERE k.key >= ? AND k.key < ? AND c.id BETWEEN ? AND ? GROUP BY k.key
+"""
 
 
 class SegmentReader:
@@ -46,31 +67,27 @@ class SegmentReader:
 
     def changes_of(self, key: str, span: Span, limit: int) -> list[RecordedChange]:
         """Returns the last `limit` changes of a key in a span, the newest first. Raises SegmentDamaged."""
-        return self._changes(key, span, limit, "DESC")
-
-    def changes_to_whole(self, key: str, span: Span) -> list[RecordedChange]:
-        """Returns the first changes of a key in a span, the oldest first: enough to decode the first one's
-        value, unless newer segments are needed, too. Raises SegmentDamaged.
-        """
-        return self._changes(key, span, DELTAS_MAX + 1, "ASC")
-
-    def _changes(self, key: str, span: Span, limit: int, order: str) -> list[RecordedChange]:
         rows = self._rows(
-            f"SELECT {COLUMNS} {FROM} WHERE k.key = ? AND c.id BETWEEN ? AND ? ORDER BY c.id {order} LIMIT ?",
+            f"SELECT {COLUMNS} {FROM} WHERE k.key = ? AND c.id BETWEEN ? AND ? ORDER BY c.id DESC LIMIT ?",
             (key, *id_range(span), limit),
         )
         return [recorded(key, row) for row in rows]
+
+    def chains(self, keys: Sequence[str], span: Span) -> Iterator[tuple[str, EncodedValue]]:
+        """Yields the values before the first changes of keys in a span, those of each key the oldest first:
+        enough to decode the first of them, unless newer segments are needed, too.
+        """
+        first, last = id_range(span)
+        query = _CHAINS.format(", ".join("?" * len(keys)))
+        for key, *row in self._rows(query, (first, first, last, last, *keys)):
+            yield key, encoded_value(key, row)
 
     def first_changes(self, keys: KeyRange, span: Span) -> dict[str, tuple[int, bool]]:
         """Returns the revision of the first change in a span of each key in a range that has any.
 
         With it, whether the key was created in the span.
         """
-        rows = self._rows(
-            "SELECT k.key, min(c.id), min(c.since) = 0 FROM keys k JOIN changes c ON c.key = k.id"
-            " WHERE k.key >= ? AND k.key < ? AND c.id BETWEEN ? AND ? GROUP BY k.id",
-            (keys.start, keys.end, *id_range(span)),
-        )
+        rows = self._rows(_FIRST_CHANGES, (keys.start, keys.end, *id_range(span)))
         return {key: (row_id >> WRITE_BITS, bool(is_created)) for key, row_id, is_created in rows}
 
     def last_creation(self, key: str) -> int:

@@ -11,12 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from apiserver.storage.history import deltas
-from apiserver.storage.history.changes import PLAIN, Change, Cipher, KeyChange, RecordedChange, Span
+from apiserver.storage.history.changes import (
+    PLAIN,
+    Change,
+    Cipher,
+    EncodedValue,
+    KeyChange,
+    RecordedChange,
+    Span,
+)
 from apiserver.storage.history.damage import SegmentDamaged
 from apiserver.storage.history.past_values import (
     LOST,
@@ -37,6 +45,8 @@ from apiserver.storage.interface import KeyRange
 
 # A limit is kept by dropping this part of it at a time.
 SEGMENTS_MAX: Final = 16
+# Keys whose changes are read at once: more are not faster, and these are in memory together.
+KEYS_READ_MAX: Final = 64
 
 
 class Limits(NamedTuple):
@@ -229,10 +239,12 @@ class UndoLog:
                     firsts.setdefault(key, first)
                     if is_created:
                         created.add(key)
-        found = {
-            key: PastValue(self._value_at(revision, key, first, until, newest(key)), key in created)
-            for key, first in firsts.items()
-        }
+        found: dict[str, PastValue] = {}
+        keys_of_firsts = iter(firsts)
+        while part := list(islice(keys_of_firsts, KEYS_READ_MAX)):
+            for key, chain in self._chains(part, Span(revision, until)).items():
+                value = self._value_at(revision, key, firsts[key], chain, newest(key))
+                found[key] = PastValue(value, key in created)
         # Segments may have been dropped meanwhile, or have turned out to be damaged.
         self._require(revision, until)
         return found
@@ -243,10 +255,9 @@ class UndoLog:
             raise HistoryGap(self.readable_since())
 
     def _value_at(
-        self, revision: int, key: str, first: int, until: int, newest: Value | None
+        self, revision: int, key: str, first: int, chain: Sequence[EncodedValue], newest: Value | None
     ) -> Value | None:
         """Returns the value of a key at a revision. first: that of its first change since."""
-        chain = self._chain(key, first, until)
         if not chain or chain[0].revision != first:
             return LOST  # The segment has been dropped meanwhile.
         value = self._undone(key, chain, newest)
@@ -365,27 +376,26 @@ class UndoLog:
 
         newest: the value at revision `until`.
         """
-        return self._undone(key, self._chain(key, revision, until), newest)
+        return self._undone(key, self._chains([key], Span(revision - 1, until))[key], newest)
 
-    def _chain(self, key: str, revision: int, until: int) -> Sequence[RecordedChange]:
-        """Returns the changes from a revision on that decode the value before it, the oldest first."""
-        chain: list[RecordedChange] = []
-        for change in self._changes_to_whole(key, Span(revision - 1, until)):
-            chain.append(change)
-            if change.encoded is None or change.is_whole:
+    def _chains(self, keys: Sequence[str], span: Span) -> dict[str, list[EncodedValue]]:
+        """Returns what decodes the value of each key at the beginning of a span, the oldest change first."""
+        chains: dict[str, list[EncodedValue]] = {key: [] for key in keys}
+        unfinished = keys
+        for segment in self._segments.copy():
+            with self._damage_of(segment):
+                for key, encoded in segment.reader.chains(unfinished, span):
+                    chains[key].append(encoded)
+            unfinished = [key for key in unfinished if not (chains[key] and chains[key][-1].is_whole)]
+            if not unfinished:
                 break
-        return chain
+        return chains
 
-    def _undone(self, key: str, chain: Sequence[RecordedChange], value: Value | None) -> Value | None:
+    def _undone(self, key: str, chain: Sequence[EncodedValue], value: Value | None) -> Value | None:
         """Returns the value of a key before changes. value: that after them."""
         for change in reversed(chain):
             value = self._previous(key, change, value)
         return value
-
-    def _changes_to_whole(self, key: str, span: Span) -> Iterator[RecordedChange]:
-        for segment in [*self._segments]:
-            with self._damage_of(segment):
-                yield from segment.reader.changes_to_whole(key, span)
 
     def _changes(self, key: str, span: Span, limit: int) -> Iterator[RecordedChange]:
         """Yields the last changes of a key in a span, the newest first."""
@@ -397,7 +407,7 @@ class UndoLog:
             if limit <= 0:
                 return
 
-    def _previous(self, key: str, change: RecordedChange, newer: Value | None) -> Value | None:
+    def _previous(self, key: str, change: RecordedChange | EncodedValue, newer: Value | None) -> Value | None:
         """Returns the value before a change; LOST if it cannot be decoded. newer: that after the change."""
         if change.encoded is None:
             return None

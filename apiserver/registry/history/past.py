@@ -18,7 +18,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.changes import Span
-from apiserver.storage.history.past_values import LOST, HistoryGap, RecordedVersion, Value
+from apiserver.storage.history.past_values import HistoryGap, RecordedVersion, Value
 from apiserver.storage.history.purges import DROPPED, digest
 from apiserver.storage.history.undo_log import UndoLog
 from apiserver.storage.interface import KeyRange, ReadAt, Stored
@@ -100,7 +100,7 @@ class _State(NamedTuple):
 class PastReads:
     """Reads past states of objects in the history.
 
-    decode: makes an object of a value, as for the watch cache. clock: seconds since 1970.
+    decode: makes an object of a recorded value. clock: seconds since 1970.
     """
 
     def __init__(
@@ -303,7 +303,7 @@ class PastReads:
                     continue
                 else:
                     stored = Stored(key, past.value, past.revision, past.revision)
-                    value = None if past is LOST else self._decode(stored)
+                    value = self._decode(stored) if past.value else None
                 if value is not None and value.head:
                     found.append(value)
                 else:
