@@ -155,6 +155,7 @@ def build_handlers(
 def _history_handlers(
     core: Core, history: History, encoders: Encoders, authorize: AuthorizationChain
 ) -> HistoryHandlers:
+    from apiserver.endpoints.handlers import history_rewrite
     from apiserver.endpoints.handlers.history import PastHandlers
     from apiserver.endpoints.handlers.history_purges import PurgeHandlers
     from apiserver.registry.history.purges import Purges
@@ -165,12 +166,14 @@ def _history_handlers(
     changes = RecentChanges(reads, history.log, core.served, prefix)
     handlers = PastHandlers(reads, changes, encoders, core.brand, authorize)
     purges = PurgeHandlers(Purges(reads, history.log, history.recorder, core.registry, prefix))
+    rewrites = history_rewrite.RewriteHandler(reads, history.log, history.recorder, prefix)
     return HistoryHandlers(
         state=handlers.state,
         versions=handlers.versions,
         purge=purges.of_object,
         paths={
             HISTORY: {"GET": handlers.changes, "HEAD": handlers.changes, "DELETE": purges.of_many},
+            history_rewrite.PATH: {"POST": rewrites.rewrite},
         },
     )
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import aiohttp
 import orjson
@@ -48,7 +49,10 @@ _DESCRIPTION: Final = """
 Rewrites stored objects that are out of date. An object is out of date if it does not use the current storage
 version, or the current encryption provider and key in --encryption-provider-config. The command skips objects
 that are up to date. RESOURCE is a resource name such as `secrets` or `widgets.example.com`. By default, the
-command rewrites all resources except Events, because they expire.
+command rewrites all resources except Events, because they expire. If the server runs with --history, the
+command also encrypts the recorded values of these resources with the current key. The user needs permission
+to use the post verb on the path /history/rewrite. Each replica has its own history: send the command to each
+of them.
 
 The command connects to the server in the --kubeconfig file. By default, the command uses the administrator's
 kubeconfig in --data-dir. If the command is interrupted, it prints a command line that continues the rewrite.
@@ -73,6 +77,9 @@ _CORRUPT: Final = "StorageReadError"
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MERGE_PATCH: Final = {"Content-Type": "application/merge-patch+json"}
 _EVENTS: Final = "events"
+# Stands for a resource in positions and lines; no resource without a group is called so.
+HISTORY: Final = "history"
+HISTORY_PATH: Final = "/history/rewrite"
 
 
 class RewriteFailed(Exception):
@@ -186,7 +193,9 @@ class Rewriter:
         """
         resources = await self._resources(names)
         first, _, begin = after.partition("/")
-        if first:
+        if first == HISTORY:
+            resources = []
+        elif first:
             if first not in [each.name for each in resources]:
                 raise RewriteFailed(f"--after: {first} is not one of the resources to rewrite")
             while resources[0].name != first:
@@ -197,6 +206,7 @@ class Rewriter:
             counts = await self._rewrite(resource, begin)
             self._tell(f"{resource.name}: {counts}")
             begin = ""
+        await self._rewrite_history(names, begin)
 
     # ---- what there is
 
@@ -329,6 +339,42 @@ class Rewriter:
             else:
                 counts.unchanged += 1
 
+    # ---- the history
+
+    async def _rewrite_history(self, names: Sequence[str], position: str) -> None:
+        """Have the server encrypt what its history keeps of values again, if it keeps one.
+
+        names: of the resources; empty for all. position: where to begin; empty for the beginning.
+        Raises RewriteFailed, Interrupted.
+        """
+        counts = Counts()
+        of_names = f"resources={quote(','.join(sorted({*names})), safe='')}&" if names else ""
+        while True:
+            if self._is_stopped:
+                raise Interrupted(self._position)
+            path = f"{HISTORY_PATH}?{of_names}continue={position or 0}"
+            answer = await self._with_patience("POST", path, {}, b"")
+            if answer.status == 404:
+                return
+            if answer.status != 200:
+                self._fail(f"{HISTORY}: {answer.why}")
+                return
+            with _valid_response(HISTORY_PATH):
+                counts.rewritten += int(answer.document["rewritten"])
+                counts.unchanged += int(answer.document["unchanged"])
+                counts.failed += int(answer.document["lost"])
+                before, position = int(position or 0), str(answer.document.get("continue", ""))
+                if position and int(position) <= before:
+                    raise RewriteFailed(f"{HISTORY_PATH}: the positions do not increase")
+            if not position:
+                break
+            self._position = f"{HISTORY}/{position}"
+            if self._is_progress_due():
+                self._warn(f"{HISTORY}: {counts}, at {self._position}")
+        if counts.failed:
+            self._fail(f"{HISTORY}: {counts.failed} values cannot be decrypted: a key is missing")
+        self._tell(f"{HISTORY}: {counts}")
+
     async def _await_turn(self) -> None:
         now = monotonic()
         at = max(now, self._next_at)
@@ -344,10 +390,15 @@ class Rewriter:
             self._warn("… and more")
 
     def _tell_progress(self, resource: Resource, counts: Counts, left: int) -> None:
-        if monotonic() > self._told_at + PROGRESS_S:
-            self._told_at = monotonic()
+        if self._is_progress_due():
             total = counts.done + left
             self._warn(f"{resource.name}: {counts.done} of about {total} ({counts}), at {self._position}")
+
+    def _is_progress_due(self) -> bool:
+        is_due = monotonic() > self._told_at + PROGRESS_S
+        if is_due:
+            self._told_at = monotonic()
+        return is_due
 
     # ---- requests
 

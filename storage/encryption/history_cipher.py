@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.storage.encryption.chains import DecryptedValue
 from apiserver.storage.encryption.ciphers import Undecryptable
 from apiserver.storage.encryption.encryption import Encryption
 from apiserver.storage.history.deltas import InvalidDelta
@@ -12,7 +13,7 @@ from apiserver.storage.keys import encoded
 class HistoryCipher:
     """A `Cipher` of the history with the providers of a server's encryption at rest.
 
-    Both methods raise KeyNeeded, too, and `encrypt` raises CannotEncrypt.
+    All methods raise KeyNeeded, too, and `encrypt` and `renewed` raise CannotEncrypt.
     """
 
     def __init__(self, encryption: Encryption) -> None:
@@ -25,11 +26,21 @@ class HistoryCipher:
     def decrypt(self, key: str, data: bytes) -> bytes:
         if not data.startswith(ENCRYPTED_PREFIX):
             return data
+        return self._decrypted(key, data).value
+
+    def renewed(self, key: str, data: bytes) -> bytes | None:
+        if data.startswith(ENCRYPTED_PREFIX):
+            value, is_stale = self._decrypted(key, data)
+            return self.encrypt(key, value) if is_stale else None
+        found = self.encrypt(key, data)
+        return None if found is data else found
+
+    def _decrypted(self, key: str, data: bytes) -> DecryptedValue:
         chain = self._encryption.chain_of(key)
         if chain is None:
             raise InvalidDelta("the encryption of the resource is not configured any more")
         try:
-            return chain.decrypt(data, _context(key)).value
+            return chain.decrypt(data, _context(key))
         except Undecryptable as error:
             if error.is_temporary:
                 raise OSError(str(error)) from None

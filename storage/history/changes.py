@@ -94,6 +94,13 @@ class Cipher(Protocol):
         """Returns what `encrypt` was given. Raises InvalidDelta if that is not possible any more."""
         ...
 
+    def renewed(self, key: str, data: bytes) -> bytes | None:
+        """Returns data as `encrypt` returns it now, with the current key; None if it is so already.
+
+        Raises as both others do.
+        """
+        ...
+
 
 class Plain:
     """Encrypts nothing."""
@@ -103,6 +110,9 @@ class Plain:
 
     def decrypt(self, key: str, data: bytes) -> bytes:
         return data
+
+    def renewed(self, key: str, data: bytes) -> bytes | None:
+        return None
 
 
 PLAIN: Final = Plain()

@@ -94,6 +94,11 @@ def delete_until(connection: sqlite3.Connection, revision: int) -> Purged:
 def _delete_unused(connection: sqlite3.Connection) -> None:
     for statement in _UNUSED:
         connection.execute(statement)
+    mark_unclean(connection)
+
+
+def mark_unclean(connection: sqlite3.Connection) -> None:
+    """Mark that the file may still contain what was deleted or replaced."""
     connection.execute("INSERT OR REPLACE INTO purged VALUES (?, ?, 0)", (_UNCLEAN, _UNCLEAN))
 
 

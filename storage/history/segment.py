@@ -14,9 +14,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from apiserver.storage.history import deltas, purges
+from apiserver.storage.history import deltas, purges, rewrites
 from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
+from apiserver.storage.history.rewrites import Rewritten
 from apiserver.storage.history.rows import (
     COLUMNS,
     FROM,
@@ -117,13 +118,15 @@ class Segment:
             raise SegmentDamaged(str(error)) from None
 
     def _clean_if_possible(self) -> None:
-        """Remove what earlier purges may have left. Nothing of a server depends on its history."""
+        """Remove what purges and rewrites may have left. Nothing of a server depends on its history."""
         try:
             with sqlite_errors():
                 purges.clean(self._connection)
         except OSError as error:
             log.error(
-                "what was purged may still be in %s; the next purge or start removes it: %s", self.path, error
+                "%s may still contain what was purged, or values under an earlier key; the next purge or "
+                "start removes it: %s",
+                *(self.path, error),
             )
 
     def _spans(self) -> list[Span]:
@@ -160,8 +163,7 @@ class Segment:
         Raises OSError if the disk is full, for example; then nothing is added.
         """
         with sqlite_errors(), self._alone:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with self._transaction():
                 for part in _parts(list(numbered(changes))):
                     self._insert(part)
                 if dropped:
@@ -169,13 +171,6 @@ class Segment:
                     self.reader.has_marks = True
                 self._extend(span, at_ms)
                 spans = self._spans()
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self.forget_ids()
-                # SQLite has done it itself if the disk is full.
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
             self.spans = spans
 
     def purge(self, matches: Callable[[str], bool], scope: str) -> tuple[int, frozenset[str]]:
@@ -195,28 +190,51 @@ class Segment:
             return purges.delete_until(self._connection, revision)
 
     def clean(self) -> None:
-        """Remove what earlier purges may have left. Raises OSError."""
+        """Remove what purges and rewrites may have left. Raises OSError."""
         with sqlite_errors(), self.reader.lock:
             purges.clean(self._connection)
 
     @contextmanager
     def _purging(self) -> Iterator[None]:
         """Runs the body in a transaction without reads, and then rewrites the file if it has to be."""
-        execute = self._connection.execute
         self.forget_ids()
         with sqlite_errors(), self.reader.lock:
-            execute("PRAGMA secure_delete = ON")
-            execute("BEGIN IMMEDIATE")
-            try:
+            self._connection.execute("PRAGMA secure_delete = ON")
+            with self._transaction():
                 yield
-                execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    execute("ROLLBACK")
-                raise
             self.spans = self._spans()
             self.reader.has_marks = True
             purges.clean(self._connection)
+
+    def rewrite(self, position: int, is_wanted: Callable[[str], bool]) -> Rewritten:
+        """Encrypt some values again, from a position on, until there are no more.
+
+        Raises as `UndoLog.rewrite`, SegmentDamaged.
+        """
+        with sqlite_errors(), self._alone:
+            found = rewrites.find(self._connection, self._cipher, position, is_wanted)
+            if found.updates:
+                with self._transaction():
+                    rewrites.write(self._connection, found.updates)
+                    purges.mark_unclean(self._connection)
+        if not found.rewritten.position:
+            self.clean()
+        return found.rewritten
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Runs the body in a transaction, of which nothing remains if it raises."""
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            execute("COMMIT")
+        except BaseException:
+            self.forget_ids()
+            # SQLite has done it itself if the disk is full.
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
 
     def forget_ids(self) -> None:
         """Drop what is kept in memory for writing."""

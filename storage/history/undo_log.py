@@ -38,6 +38,7 @@ from apiserver.storage.history.past_values import (
     version_before_history,
 )
 from apiserver.storage.history.purges import NO_DROPS, Purged
+from apiserver.storage.history.rewrites import NOTHING, Rewritten
 from apiserver.storage.history.rows import position_after
 from apiserver.storage.history.segment import Segment, spans_of
 from apiserver.storage.history.segment_list import SegmentList
@@ -207,6 +208,24 @@ class UndoLog:
             self._list.note_spans()
             self._list.remove_damaged(segments)
         return Purged(sum(each.changes for each in found), sum(each.objects for each in found))
+
+    def rewrite(self, position: int, is_wanted: Callable[[str], bool]) -> Rewritten:
+        """Encrypt values again that are not encrypted by the current key, some at a time.
+
+        position: 0, and then that of the result before, until it is 0. is_wanted: of a key.
+        Afterwards, no file has the values as they were encrypted before, except those that are lost.
+        Raises OSError, and as the cipher; then some of them may have been encrypted.
+        """
+        if self._cipher is PLAIN:
+            return NOTHING
+        with self._writing:
+            for segment in self._segments.copy():
+                with self._damage_of(segment):
+                    found = segment.rewrite(position, is_wanted)
+                    if found.position:
+                        return found
+            self._list.remove_damaged([])
+        return NOTHING
 
     # ---- reading
 

@@ -2,6 +2,7 @@
 
     get, list, watch            reads
     history                     reads of the past, and of the versions of an object
+    history_rewrite             encrypts recorded values again after a key has changed
     history_purges              remove changes from the history
     create, update, patch       writes of an object: POST, PUT, and PATCH in three patch formats
     apply                       PATCH as server-side apply

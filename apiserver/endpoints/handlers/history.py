@@ -122,13 +122,13 @@ class PastHandlers:
         if "from" in call.query or "to" in call.query:
             await self._difference(call)
             return
-        limit = min(_number(call, "limit") or VERSIONS_DEFAULT, VERSIONS_MAX)
+        limit = min(number_of(call, "limit") or VERSIONS_DEFAULT, VERSIONS_MAX)
         found = await self._past.versions(
             call.resource,
             info.namespace,
             info.name,
             # With the version before the last one, to say what that has changed.
-            VersionPage(_number(call, "before"), limit + 1),
+            VersionPage(number_of(call, "before"), limit + 1),
             partial(self._may_see_earlier, call),
         )
         await send_document(call, await call.offload.run(SizeClass.HUGE, _document, found, limit))
@@ -140,10 +140,10 @@ class PastHandlers:
         """
         # `undo --by` acts on what is found: a misspelt filter must not show the changes of all users.
         require_only(call.query, CHANGES_PARAMETERS)
-        limit = _number(call, "limit") or VERSIONS_DEFAULT
+        limit = number_of(call, "limit") or VERSIONS_DEFAULT
         if limit > VERSIONS_MAX:
             raise BadRequest(f"limit must be at most {VERSIONS_MAX}, not {limit}")
-        position = _number(call, "continue")
+        position = number_of(call, "continue")
         user, namespace = (first(call.query, each) for each in ("by", "namespace"))
         span = await self._past.span(first(call.query, "since"), first(call.query, "until"))
         if position and not self._changes.is_position(position, span):
@@ -240,8 +240,8 @@ def _incompleteness(past: PastList, resource: str) -> Iterator[str]:
         yield f"the list may be incomplete: the history of {purged} was purged"
 
 
-def _number(call: ApiCall, parameter: str) -> int:
-    """Returns the value of a parameter; 0 without it. Raises BadRequest."""
+def number_of(call: ApiCall, parameter: str) -> int:
+    """Returns the value of a numeric parameter; 0 without it. Raises BadRequest."""
     text = first(call.query, parameter)
     if not text:
         return 0

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.storage.history.changes import Author, Change, KeyChange, Span
+from apiserver.storage.history.changes import PLAIN, Author, Change, Cipher, KeyChange, Span
+from apiserver.storage.history.deltas import InvalidDelta
 from apiserver.storage.history.past_values import LOST, HistoryGap, PastValue, Scan, Value
 from apiserver.storage.history.purges import digest
 from apiserver.storage.history.rows import position_after
@@ -521,9 +522,9 @@ def everything_in(directory: Path) -> bytes:
 class Purging:
     """A history of several files in which each key, value and author has a text that nothing else has."""
 
-    def __init__(self, directory: Path, limits: Limits = SMALL) -> None:
-        self.directory, self.model, source = directory, Model(), random.Random(1)
-        self.log = UndoLog(directory, limits)
+    def __init__(self, directory: Path | None, limits: Limits = SMALL, cipher: Cipher = PLAIN) -> None:
+        self.model, source = Model(), random.Random(1)
+        self.log = UndoLog(directory, limits, cipher)
         for number in range(120):
             key = f"/r/things/{'ab'[number % 2]}/n{number % 6}"
             value = b"<value of %b>" % key.encode() + source.randbytes(1_500) + b"%d" % number
@@ -626,7 +627,7 @@ def test_a_purge_that_cannot_be_completed_at_the_start_is_completed_by_the_next_
             purging.log.purge(lambda key: key == "/r/things/a/n2", "/r/things/a/n2")
         purging.log.close()
         log = UndoLog(directory, ROOMY)
-        assert "what was purged may still be in" in caplog.text
+        assert "may still contain what was purged" in caplog.text
         model = purging.model
         assert log.recorded == model.revision
         for key in ("/r/things/b/n1", "/r/things/a/n4"):
@@ -664,6 +665,101 @@ def test_a_purge_that_finds_damage_has_to_be_done_again(tmp_path: Path, how: str
     assert not (directory / "damaged").exists()
     purge()
     assert b"/r/things/a/n2" not in everything_in(directory)
+    log.close()
+
+
+# ---- another key
+
+
+class Keyed:
+    """Encrypts nothing, but notes with each value the key that it would have been encrypted with."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key, self.known = key, {key}
+
+    def use(self, key: bytes, *others: bytes) -> None:
+        self.key, self.known = key, {key, *others}
+
+    def encrypt(self, key: str, data: bytes) -> bytes:
+        return b"<%b>" % self.key + data
+
+    def decrypt(self, key: str, data: bytes) -> bytes:
+        name, _, value = data[1:].partition(b">")
+        if name not in self.known:
+            raise InvalidDelta("its key is gone")
+        return value
+
+    def renewed(self, key: str, data: bytes) -> bytes | None:
+        value = self.decrypt(key, data)
+        return None if data.startswith(b"<%b>" % self.key) else self.encrypt(key, value)
+
+
+def rewritten(log: UndoLog, prefix: str = "/") -> tuple[int, int, int]:
+    """Have all values rewritten. Returns how many were, were not, and are lost."""
+    position, counts = 0, (0, 0, 0)
+    while True:
+        *now, position = log.rewrite(position, lambda key: key.startswith(prefix))
+        counts = (counts[0] + now[0], counts[1] + now[1], counts[2] + now[2])
+        if not position:
+            return counts
+
+
+@pytest.mark.parametrize("place", ["a directory", "memory"])
+def test_recorded_values_get_another_key(tmp_path: Path, place: str) -> None:
+    directory = tmp_path / "history"
+    cipher = Keyed(b"first-key")
+    purging = Purging(directory if place == "a directory" else None, cipher=cipher)
+    log, model = purging.log, purging.model
+    # Each key was created once, and again after it had been deleted.
+    count = sum(before is not None for versions in model.versions.values() for _, before in versions[:-1])
+    cipher.use(b"second-key", b"first-key")
+    part = sum(
+        before is not None
+        for key in ("/r/things/a/n0", "/r/things/a/n2", "/r/things/a/n4")
+        for _, before in model.versions[key][:-1]
+    )
+    assert rewritten(log, "/r/things/a/") == (part, 0, 0)
+    assert rewritten(log) == (count - part, part, 0)
+    cipher.use(b"second-key")
+    assert rewritten(log) == (0, count, 0)
+    for revision in range(log.readable_since(), model.revision + 1):
+        assert model.read(log, revision) == model.states[revision]
+    if place == "a directory":
+        kept = everything_in(directory)
+        assert b"<second-key>" in kept
+        assert b"<first-key>" not in kept
+    cipher.use(b"third-key")
+    assert rewritten(log) == (0, 0, count)
+    log.close()
+
+
+def test_a_value_that_was_altered_is_not_written_again_as_if_it_were_good(tmp_path: Path) -> None:
+    directory, cipher = tmp_path / "history", Keyed(b"first-key")
+    purging = Purging(directory, cipher=cipher)
+    purging.log.close()
+    first, *others = sorted(directory.glob("*.history"))
+    with contextlib.closing(sqlite3.connect(first, isolation_level=None)) as history:
+        history.execute("UPDATE changes SET since = since + 1 WHERE id = (SELECT max(id) FROM changes)")
+    log = UndoLog(directory, SMALL, cipher)
+    cipher.use(b"second-key", b"first-key")
+    assert rewritten(log) > (0, 0, 0)
+    assert sorted(directory.glob("*.history")) == others
+    assert not (directory / "damaged").exists()
+    assert b"<first-key>" not in everything_in(directory)
+    log.close()
+
+
+def test_a_rewrite_that_another_process_has_hindered_is_completed(tmp_path: Path) -> None:
+    directory, cipher = tmp_path / "history", Keyed(b"first-key")
+    log = Purging(directory, ROOMY, cipher).log
+    cipher.use(b"second-key", b"first-key")
+    with contextlib.closing(sqlite3.connect(directory / "00000001.history", timeout=0)) as reading:
+        reading.execute("BEGIN")
+        reading.execute("SELECT count(*) FROM changes").fetchone()
+        with pytest.raises(OSError, match=r"another process reads the history|locked"):
+            rewritten(log)
+    rewritten(log)
+    assert b"<first-key>" not in everything_in(directory)
     log.close()
 
 

@@ -12,6 +12,7 @@ from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.storage import (
     ATTEMPTS_MAX,
     CONCURRENT_WRITES,
+    HISTORY_PATH,
     Interrupted,
     RewriteFailed,
     Rewriter,
@@ -44,6 +45,8 @@ class Server:
     """Answers as a server with some ConfigMaps. Those in `stale` are written when they are patched.
 
     answers: of paths, in place of its own; each once.
+    history: what it answers to requests to rewrite its history; empty if it has none.
+    of_history: the queries of these requests.
     """
 
     def __init__(self, count: int = 3, stale: frozenset[str] = frozenset()) -> None:
@@ -52,6 +55,8 @@ class Server:
         self.page = 1_000
         self.patched: list[str] = []
         self.answers: dict[str, list[ServerResponse]] = {}
+        self.history: list[dict[str, Any]] = []
+        self.of_history: list[str] = []
         self.on_patch: Callable[[str], None] = lambda name: None
 
     def done(self) -> list[str]:
@@ -77,6 +82,11 @@ class Server:
             return ServerResponse(200, {"items": [{"spec": elsewhere}, {"spec": here}]})
         if url.path in SERVED:
             return ServerResponse(200, {"resources": SERVED[url.path]})
+        if url.path == HISTORY_PATH:
+            assert method == "POST"
+            self.of_history.append(url.query)
+            rewritten = self.history.pop(0) if self.history else None
+            return failure(404) if rewritten is None else ServerResponse(200, rewritten)
         names = self.names if url.path == "/api/v1/configmaps" else []
         start = int(parse_qs(url.query).get("continue", ["0"])[0])
         end = start + self.page
@@ -216,6 +226,80 @@ async def test_a_run_that_is_stopped_goes_on_where_it_was() -> None:
     third = Run(server)
     await third.rewriter.run([], "nodes/n1")
     assert [line.partition(":")[0] for line in third.told] == ["nodes", "widgets.example.com"]
+
+
+def part_of_history(position: str = "", lost: int = 0) -> dict[str, Any]:
+    more = {"continue": position} if position else {}
+    return {"rewritten": 3, "unchanged": 1, "lost": lost, **more}
+
+
+async def test_the_history_is_rewritten_in_parts_after_the_objects() -> None:
+    server = Server()
+    server.history = [part_of_history("70"), part_of_history("90"), part_of_history()]
+    run_ = Run(server)
+    await run_.rewriter.run([], "")
+    assert run_.told[-1] == "history: 9 rewritten, 3 up to date"
+    assert server.of_history == ["continue=0", "continue=70", "continue=90"]
+    assert run_.rewriter.failed == 0
+
+
+async def test_of_the_history_what_is_named_is_rewritten() -> None:
+    server = Server()
+    server.history = [part_of_history()]
+    run_ = Run(server)
+    await run_.rewriter.run(["nodes", "gadgets.example.com"], "")
+    assert server.of_history == ["resources=gadgets.example.com%2Cnodes&continue=0"]
+
+
+async def test_an_interrupted_rewrite_of_the_history_goes_on() -> None:
+    server = Server()
+    server.history = [part_of_history("70"), part_of_history()]
+    first = Run(server)
+
+    async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> ServerResponse:
+        if target.startswith(HISTORY_PATH):
+            first.rewriter.stop()
+        return await server.send(method, target, headers, body)
+
+    first.rewriter = Rewriter(send, rate=100_000, tell=first.told.append, warn=first.warned.append)
+    with pytest.raises(Interrupted) as raised:
+        await first.rewriter.run(["nodes"], "")
+    assert raised.value.position == "history/70"
+    second = Run(server)
+    await second.rewriter.run(["nodes"], raised.value.position)
+    assert second.told == ["history: 3 rewritten, 1 up to date"]
+    assert server.of_history == ["resources=nodes&continue=0", "resources=nodes&continue=70"]
+
+
+# What the server answers, the warning, and how many failures that is.
+FAILURES_OF_HISTORY: Final = {
+    "values under a key that is gone": (
+        ServerResponse(200, part_of_history(lost=2)),
+        "history: 2 values cannot be decrypted: a key is missing",
+    ),
+    "no right": (failure(403, "forbidden"), "history: forbidden"),
+}
+
+
+@pytest.mark.parametrize(("answer", "why"), FAILURES_OF_HISTORY.values(), ids=FAILURES_OF_HISTORY)
+async def test_a_history_that_is_not_rewritten_is_a_failure(answer: ServerResponse, why: str) -> None:
+    server = Server()
+    server.answers[HISTORY_PATH] = [answer]
+    run_ = Run(server)
+    await run_.rewriter.run(["nodes"], "")
+    assert run_.warned == [why]
+    assert run_.rewriter.failed == 1
+
+
+HISTORY_POSITIONS: Final = {"a position again": "70", "an earlier position": "60", "no number": "x"}
+
+
+@pytest.mark.parametrize("position", HISTORY_POSITIONS.values(), ids=HISTORY_POSITIONS)
+async def test_a_history_without_an_end(position: str) -> None:
+    server = Server()
+    server.history = [part_of_history("70"), part_of_history(position)]
+    with pytest.raises(RewriteFailed, match=r"/history/rewrite"):
+        await Run(server).rewriter.run(["nodes"], "")
 
 
 async def test_a_position_of_another_run() -> None:
