@@ -204,14 +204,15 @@ def _ask(name: str, arguments: Sequence[str]) -> int:
 def _storage(command: str, arguments: Sequence[str]) -> int:
     """Run a subcommand of `storage`. command: the name that it was called by."""
     from apiserver.cli import storage
+    from apiserver.cli.rewriter import Interrupted, RewriteFailed
     from apiserver.storage.errors import StorageError
 
     try:
         is_done = storage.run([command, *arguments])
-    except (storage.RewriteFailed, StorageError) as error:
+    except (RewriteFailed, StorageError) as error:
         print_error(error)
         return exit_codes.FAILURE
-    except storage.Interrupted as interrupted:
+    except Interrupted as interrupted:
         for line in storage.resume_hint([command, *arguments], interrupted):
             print_error(line)
         return exit_codes.SIGNALLED + interrupted.number

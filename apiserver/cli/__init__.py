@@ -25,6 +25,7 @@ completion                   `apiserver completion`
 version                      `apiserver version`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`, which is also `apiserver migrate`
+rewriter                     has a server rewrite its objects and its history
 storage_copy                 `apiserver storage copy`
 deprecations                 `apiserver deprecations`
 top                          `apiserver top`

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from apiserver.__main__ import main
 from apiserver.cli.printable_text import printable, printable_json, printable_lines
 from apiserver.cli.printing import LINE_LENGTH_MAX, print_error, print_json
-from apiserver.cli.storage import Interrupted, resume_hint
+from apiserver.cli.rewriter import Interrupted
+from apiserver.cli.storage import resume_hint
 from tests.support.authority import Authority
 from tests.support.https_answers import serving
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from apiserver.cli.argument_parser import UsageError
-from apiserver.cli.storage import (
+from apiserver.cli.rewriter import (
     ATTEMPTS_MAX,
     CONCURRENT_WRITES,
     HISTORY_PATH,
@@ -17,9 +17,8 @@ from apiserver.cli.storage import (
     RewriteFailed,
     Rewriter,
     ServerResponse,
-    resume_hint,
-    run,
 )
+from apiserver.cli.storage import resume_hint, run
 
 ALL: Final = ["create", "list", "patch"]
 CORE: Final = [
