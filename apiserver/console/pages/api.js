@@ -1,0 +1,146 @@
+/** Requests to the API, as any other client makes them. */
+import { currentToken, renew, ROOT } from "./session.js";
+
+export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
+export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+export const YAML = "application/yaml";
+export const APPLY = "application/apply-patch+yaml";
+export const MERGE_PATCH = "application/merge-patch+json";
+/** Who wrote, in managedFields and in the history. */
+export const FIELD_MANAGER = "console";
+// A browser opens no more connections to one host, so more requests at a time would only wait.
+const AT_A_TIME = 6;
+
+/** The answer to a request that failed: a Status of the API, or what comes nearest to one. */
+export class ApiError extends Error {
+  /** @param {any} status */
+  constructor(status) {
+    super(status.message || status.reason || `The server answered ${status.code}.`);
+    this.status = status;
+  }
+
+  get code() {
+    return this.status.code ?? 0;
+  }
+
+  /** The fields or managers that the answer names. */
+  get causes() {
+    return this.status.details?.causes ?? [];
+  }
+}
+
+/**
+ * @typedef {object} Options
+ * @property {string} [method]
+ * @property {string} [accept]
+ * @property {string} [type] the media type of the body
+ * @property {string} [body]
+ * @property {AbortSignal} [signal]
+ * @property {(warnings: string[]) => void} [onWarnings]
+ */
+
+/**
+ * Makes a request, once more with a renewed token if its own has expired.
+ * @param {string} path from the root of the API
+ * @param {Options} [options]
+ * @returns {Promise<Response>} a successful one
+ */
+export async function request(path, options = {}) {
+  let answer = await send(path, options);
+  if (answer.status === 401 && (await renew())) answer = await send(path, options);
+  const warnings = warningsOf(answer.headers.get("Warning"));
+  if (warnings.length) options.onWarnings?.(warnings);
+  if (answer.ok) return answer;
+  throw await errorOf(answer);
+}
+
+/**
+ * @param {string} path
+ * @param {Options} options
+ */
+async function send(path, { method = "GET", accept = "application/json", type, body, signal }) {
+  /** @type {Record<string, string>} */
+  const headers = { Accept: accept, Authorization: `Bearer ${currentToken()}` };
+  if (type) headers["Content-Type"] = type;
+  try {
+    return await fetch(new URL(path.slice(1), ROOT), { method, headers, body, signal, credentials: "omit" });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError({ code: 0, reason: "Unreachable", message: "The server cannot be reached." });
+  }
+}
+
+/** @param {Response} answer */
+async function errorOf(answer) {
+  const text = await answer.text();
+  try {
+    const status = JSON.parse(text);
+    if (status.kind === "Status") return new ApiError(status);
+  } catch {
+    // Health checks answer in plain text.
+  }
+  return new ApiError({ code: answer.status, message: text.slice(0, 2_000) });
+}
+
+/**
+ * The texts of a Warning header (RFC 9111, 5.5, as Kubernetes uses it).
+ * @param {string | null} header
+ */
+function warningsOf(header) {
+  const found = header?.matchAll(/299 \S+ "((?:[^"\\]|\\.)*)"/g) ?? [];
+  return [...found].map(([, text]) => text.replace(/\\(.)/g, "$1"));
+}
+
+/**
+ * @param {string} path
+ * @param {Options} [options]
+ * @returns {Promise<any>}
+ */
+export async function getJson(path, options) {
+  return (await request(path, options)).json();
+}
+
+/**
+ * @param {string} path
+ * @param {Options} [options]
+ */
+export async function getText(path, options) {
+  return (await request(path, { accept: "*/*", ...options })).text();
+}
+
+/**
+ * @param {string} path
+ * @param {any} document
+ * @param {Options} [options]
+ * @returns {Promise<any>}
+ */
+export async function post(path, document, options) {
+  const answer = await request(path, {
+    method: "POST",
+    type: "application/json",
+    body: JSON.stringify(document),
+    ...options,
+  });
+  return answer.json();
+}
+
+/**
+ * Returns the results of a function for each item; no more than a few run at a time.
+ * @template T, R
+ * @param {T[]} items
+ * @param {(item: T) => Promise<R>} run
+ * @returns {Promise<PromiseSettledResult<R>[]>} in the order of the items
+ */
+export async function forEach(items, run) {
+  /** @type {PromiseSettledResult<R>[]} */
+  const results = new Array(items.length);
+  let next = 0;
+  async function work() {
+    while (next < items.length) {
+      const at = next++;
+      [results[at]] = await Promise.allSettled([run(items[at])]);
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(AT_A_TIME, items.length) }, work));
+  return results;
+}

@@ -1,0 +1,168 @@
+/**
+ * Who uses the page. The token is in memory only. After a reload, the session's cookie, which no script can
+ * read, brings a new one.
+ */
+import { signal } from "./vendor/preact.js";
+
+/** @typedef {{username: string, groups: string[]}} User */
+/** @typedef {{token: string, user: User, expiresAt: string | null}} Session */
+/** @typedef {{authorizationEndpoint: string, clientID: string, scopes: string}} Oidc */
+/** @typedef {{readOnly: boolean, oidc: Oidc | null}} Config */
+
+/** Where the API is: the console is below its root. */
+export const ROOT = new URL("..", document.baseURI);
+// A token is renewed when so much of its life is over.
+const RENEWED_AFTER = 0.8;
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** The user; null before the login. */
+export const user = signal(/** @type {User | null} */ (null));
+/** Whether the page asks for a login, and why. */
+export const login = signal({ isWanted: false, reason: "" });
+/** @type {import("./vendor/preact.js").Signal<Config>} */
+export const config = signal({ readOnly: false, oidc: null });
+
+let token = "";
+let timer = 0;
+/** @type {Promise<boolean> | null} */
+let renewing = null;
+/** @type {Set<(token: string) => void>} */
+const onToken = new Set();
+
+export function currentToken() {
+  return token;
+}
+
+/**
+ * Calls a function with each new token.
+ * @param {(token: string) => void} listener
+ */
+export function onNewToken(listener) {
+  onToken.add(listener);
+}
+
+/** Begins a session: by a code or an issuer's answer in the URL, or by the cookie. */
+export async function begin() {
+  config.value = await fetch(new URL("console/config", ROOT)).then((answer) => answer.json());
+  const parameters = new URLSearchParams(location.hash.slice(1));
+  const code = parameters.get("code");
+  if (code) {
+    history.replaceState(null, "", "#/");
+    dispatchEvent(new HashChangeEvent("hashchange"));
+    return open({ code });
+  }
+  const answered = new URLSearchParams(location.search);
+  if (answered.has("state")) return finishOidc(answered);
+  return open({}, "");
+}
+
+/**
+ * Opens a session. Returns whether there is one now.
+ * @param {{code?: string, token?: string, oidc?: {code: string, verifier: string, redirectURI: string}}} proof
+ * @param {string} [reason] what to say if it fails, instead of the server's answer
+ */
+export async function open(proof, reason) {
+  let answer;
+  try {
+    answer = await fetch(new URL("console/session", ROOT), {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(proof),
+    });
+  } catch {
+    login.value = { isWanted: !user.value, reason: "The server cannot be reached." };
+    return false;
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) {
+    login.value = { isWanted: true, reason: reason ?? body.message ?? `The server answered ${answer.status}.` };
+    return false;
+  }
+  begun(body);
+  return true;
+}
+
+/** @param {Session} session */
+function begun(session) {
+  token = session.token;
+  user.value = session.user;
+  login.value = { isWanted: false, reason: "" };
+  clearTimeout(timer);
+  if (session.expiresAt) {
+    const life = Date.parse(session.expiresAt) - Date.now();
+    timer = setTimeout(renew, Math.min(Math.max(life * RENEWED_AFTER, 1_000), LONGEST_TIMER_MS));
+  }
+  for (const listener of onToken) listener(token);
+}
+
+/** Asks for a new token by the cookie. Returns whether there is one; those who ask at once share the answer. */
+export function renew() {
+  renewing ??= open({}, "Your session has ended. Log in again to go on.").finally(() => {
+    renewing = null;
+  });
+  return renewing;
+}
+
+/** Ends the session, here and for the cookie. */
+export async function logOut() {
+  token = "";
+  user.value = null;
+  clearTimeout(timer);
+  login.value = { isWanted: true, reason: "" };
+  await fetch(new URL("console/session", ROOT), { method: "DELETE" }).catch(() => undefined);
+  for (const listener of onToken) listener("");
+}
+
+// ---- OpenID Connect: the authorization code flow with PKCE (RFC 7636)
+
+const PENDING = "console-login";
+
+/** Leaves for the issuer's page. */
+export async function startOidc() {
+  const { oidc } = config.value;
+  if (!oidc) return;
+  const verifier = randomText();
+  const state = randomText();
+  const redirectURI = new URL("console/", ROOT).href;
+  sessionStorage.setItem(PENDING, JSON.stringify({ verifier, state, redirectURI, hash: location.hash }));
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
+  const target = new URL(oidc.authorizationEndpoint);
+  const parameters = {
+    response_type: "code",
+    client_id: oidc.clientID,
+    scope: oidc.scopes,
+    redirect_uri: redirectURI,
+    state,
+    code_challenge: base64url(new Uint8Array(digest)),
+    code_challenge_method: "S256",
+  };
+  for (const [name, value] of Object.entries(parameters)) target.searchParams.set(name, value);
+  location.assign(target);
+}
+
+/** @param {URLSearchParams} answered what the issuer has added to the URL */
+async function finishOidc(answered) {
+  const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? "null");
+  sessionStorage.removeItem(PENDING);
+  history.replaceState(null, "", location.pathname + (pending?.hash ?? ""));
+  dispatchEvent(new HashChangeEvent("hashchange"));
+  const code = answered.get("code");
+  if (!pending || pending.state !== answered.get("state") || !code) {
+    const said = answered.get("error_description") ?? answered.get("error") ?? "";
+    login.value = { isWanted: true, reason: `The login was not completed. ${said}` };
+    return false;
+  }
+  return open({ oidc: { code, verifier: pending.verifier, redirectURI: pending.redirectURI } });
+}
+
+function randomText() {
+  return base64url(crypto.getRandomValues(new Uint8Array(32)));
+}
+
+/** @param {Uint8Array} octets */
+export function base64url(octets) {
+  return btoa(String.fromCharCode(...octets))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replace(/=+$/, "");
+}

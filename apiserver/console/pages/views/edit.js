@@ -1,0 +1,159 @@
+/** Edits or creates an object as YAML. What would be stored is shown before it is. */
+import { ApiError, APPLY, FIELD_MANAGER, getText, request, YAML } from "../api.js";
+import { ErrorNotice, Loading, Notice, useKeys, useLoaded } from "../elements.js";
+import { schemaOf } from "../openapi.js";
+import { apiVersion, collectionPath, findType, objectPath, objectSteps, types } from "../resource_types.js";
+import { go, href, route } from "../router.js";
+import { config } from "../session.js";
+import { html, useMemo, useRef, useState } from "../vendor/preact.js";
+import { scan, withoutMetadata } from "../yaml_lines.js";
+import { DiffView } from "../yaml_view.js";
+import { YamlEditor } from "../yaml_editor.js";
+import { lastSaved } from "./last_saved.js";
+
+/** @typedef {import("../resource_types.js").ResourceType} ResourceType */
+
+// What the server keeps by itself, and what tells writers of each other.
+const OF_SERVER = ["managedFields", "creationTimestamp", "generation", "uid", "selfLink"];
+const OF_VERSION = ["managedFields", "resourceVersion", "generation"];
+
+export default function Edit() {
+  const { steps, query } = route.value;
+  const [what, group, version, resource, namespace, name] = steps;
+  const type = findType(group === "core" ? "" : group, version, resource);
+  if (!types.value.length) return html`<${Loading} />`;
+  if (!type) return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
+  if (config.value.readOnly) return html`<${ErrorNotice} error="This console is read-only." />`;
+  if (what === "create") return html`<${Editor} type=${type} namespace=${query.get("ns") || "default"} name="" text=${template(type, query.get("ns") || "default")} />`;
+  return html`<${Existing} type=${type} namespace=${namespace === "-" ? "" : namespace} name=${name} />`;
+}
+
+/** @param {ResourceType} type @param {string} namespace */
+function template(type, namespace) {
+  return `apiVersion: ${apiVersion(type)}
+kind: ${type.kind}
+metadata:
+  name: ""
+${type.isNamespaced ? `  namespace: ${namespace}\n` : ""}`;
+}
+
+/** @param {{type: ResourceType, namespace: string, name: string}} props */
+function Existing({ type, namespace, name }) {
+  const { value, error, reload } = useLoaded((signal) => getText(objectPath(type, namespace, name), { accept: YAML, signal }), [type, namespace, name]);
+  if (error) return html`<${ErrorNotice} error=${error} onRetry=${reload} />`;
+  if (value === null) return html`<${Loading} />`;
+  return html`<${Editor} type=${type} namespace=${namespace} name=${name} text=${value} onReload=${reload} />`;
+}
+
+/**
+ * @typedef {object} Review what the server would do
+ * @property {string} before
+ * @property {string} after
+ * @property {string[]} warnings
+ */
+
+/** @param {{type: ResourceType, namespace: string, name: string, text: string, onReload?: () => void}} props */
+function Editor({ type, namespace, name, text, onReload }) {
+  const begun = useMemo(() => withoutMetadata(text, OF_SERVER), [text]);
+  const written = useRef(begun);
+  const [mode, setMode] = useState("replace");
+  const [review, setReview] = useState(/** @type {Review | null} */ (null));
+  const [error, setError] = useState(/** @type {ApiError | null} */ (null));
+  const [isBusy, setIsBusy] = useState(false);
+  const schema = useMemo(() => schemaOf(type), [type]);
+  const isNew = !name;
+
+  /** @param {boolean} isTrial @param {boolean} [isForced] */
+  const write = async (isTrial, isForced = false) => {
+    setIsBusy(true);
+    setError(null);
+    /** @type {string[]} */
+    const warnings = [];
+    try {
+      const answer = await send({ type, namespace, name, mode, text: written.current, isTrial, isForced, warnings });
+      const stored = await answer.text();
+      if (isTrial) setReview({ before: isNew ? "" : withoutMetadata(text, OF_VERSION), after: withoutMetadata(stored, OF_VERSION), warnings });
+      else saved(stored);
+    } catch (failure) {
+      if (!(failure instanceof ApiError)) throw failure;
+      setError(failure);
+    } finally {
+      setIsBusy(false);
+    }
+  };
+  /** @param {string} stored */
+  const saved = (stored) => {
+    const metadata = metadataOf(stored);
+    const target = { namespace: metadata.namespace ?? "", name: metadata.name ?? name };
+    if (!isNew) {
+      const path = objectPath(type, namespace, name);
+      lastSaved.value = { path, before: withoutMetadata(text, ["resourceVersion", "managedFields"]), resourceVersion: metadata.resourceVersion ?? "", error: "" };
+    }
+    go(href(objectSteps(type, target.namespace, target.name), { tab: "yaml" }));
+  };
+  const leave = () => (isNew ? history.back() : go(href(objectSteps(type, namespace, name), { tab: "yaml" })));
+  useKeys([{ keys: "Escape", text: "Leave without saving", run: leave }], []);
+  return html`<section class="page full edit" aria-label=${isNew ? `Create ${type.kind}` : `Edit ${name}`}>
+    <div class="bar">
+      <h1>${isNew ? `Create ${type.kind}` : html`Edit ${type.kind} <span class="muted">${namespace && `${namespace} / `}</span>${name}`}</h1>
+      ${!isNew &&
+      html`<label>
+        ${"Write by "}
+        <select value=${mode} onChange=${(/** @type {any} */ event) => setMode(event.target.value)}>
+          <option value="replace">replacing the object</option>
+          ${type.verbs.includes("patch") && html`<option value="apply">server-side apply</option>`}
+        </select>
+      </label>`}
+      <span class="space"></span>
+      <button onClick=${leave}>Cancel</button>
+      <button disabled=${isBusy} onClick=${() => write(true)}>Review <kbd>Ctrl ⏎</kbd></button>
+      <button class="primary" disabled=${isBusy} onClick=${() => write(false)}>Save</button>
+    </div>
+    ${error && html`<${Refusal} error=${error} mode=${mode} onReload=${onReload} onForce=${() => write(false, true)} />`}
+    <div class=${review ? "halves" : "whole"}>
+      <${YamlEditor} text=${begun} schema=${schema} onChange=${(/** @type {string} */ now) => (written.current = now)} onSubmit=${() => write(true)} onLeave=${leave} />
+      ${review &&
+      html`<section class="review" aria-label="What would be stored">
+        <h2>What would be stored</h2>
+        ${review.warnings.map((warning) => html`<${Notice} tone="bad">${warning}</${Notice}>`)}
+        <${DiffView} label="What would change" before=${review.before} after=${review.after} />
+      </section>`}
+    </div>
+  </section>`;
+}
+
+/** @param {{error: ApiError, mode: string, onReload?: () => void, onForce: () => void}} props */
+function Refusal({ error, mode, onReload, onForce }) {
+  const isConflict = error.code === 409 && error.status.reason === "Conflict";
+  return html`<${ErrorNotice} error=${error} />
+    ${isConflict && mode === "apply" && html`<button class="danger" onClick=${onForce}>Take these fields over from their managers</button>`}
+    ${isConflict && mode === "replace" && onReload && html`<${Notice}>Somebody has changed the object meanwhile. <button onClick=${onReload}>Begin again with what is stored now</button></${Notice}>`}`;
+}
+
+/**
+ * @param {{type: ResourceType, namespace: string, name: string, mode: string, text: string, isTrial: boolean, isForced: boolean, warnings: string[]}} write
+ */
+function send({ type, namespace, name, mode, text, isTrial, isForced, warnings }) {
+  const query = new URLSearchParams({ fieldManager: FIELD_MANAGER, fieldValidation: "Strict", ...(isTrial ? { dryRun: "All" } : {}) });
+  const onWarnings = (/** @type {string[]} */ found) => warnings.push(...found);
+  if (!name) {
+    const path = collectionPath(type, metadataOf(text).namespace ?? namespace);
+    return request(`${path}?${query}`, { method: "POST", type: YAML, accept: YAML, body: text, onWarnings });
+  }
+  const path = objectPath(type, namespace, name);
+  if (mode === "replace") return request(`${path}?${query}`, { method: "PUT", type: YAML, accept: YAML, body: text, onWarnings });
+  if (isForced) query.set("force", "true");
+  // An apply says what its manager wants, not which version it has seen.
+  const body = withoutMetadata(text, ["managedFields", "resourceVersion"]);
+  return request(`${path}?${query}`, { method: "PATCH", type: APPLY, accept: YAML, body, onWarnings });
+}
+
+/**
+ * The plain fields of the metadata in a YAML text.
+ * @param {string} text
+ * @returns {Record<string, string | undefined>}
+ */
+function metadataOf(text) {
+  const found = scan(text).filter(({ path, key }) => key && path.length === 2 && path[0] === "metadata");
+  return Object.fromEntries(found.map(({ path, value }) => [String(path[1]), value.trim().replace(/^(["'])(.*)\1$/, "$2")]));
+}

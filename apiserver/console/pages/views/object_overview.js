@@ -1,0 +1,146 @@
+/** What an operator looks at first: conditions, what belongs together, events. */
+import { forEach, getJson, METADATA_LIST } from "../api.js";
+import { Loading, SimpleTable, useLoaded } from "../elements.js";
+import { age, counted } from "../format.js";
+import { collectionPath, listed, objectPath, objectSteps, typeOfKind } from "../resource_types.js";
+import { href } from "../router.js";
+import { html } from "../vendor/preact.js";
+
+/** @typedef {import("../resource_types.js").ResourceType} ResourceType */
+/** @typedef {{type: ResourceType, name: string, namespace: string, uid: string, children: Node[]}} Node */
+
+// Of each type; whoever has more dependents needs a list of them.
+const DEPENDENTS_MAX = 500;
+const OWNERS_DEPTH_MAX = 8;
+
+/** @param {{type: ResourceType, object: any}} props */
+export function OverviewTab({ type, object }) {
+  const { metadata, status } = object;
+  return html`<div class="cards wide">
+    <section class="card"><h2>Labels and annotations</h2><${Pairs} pairs=${metadata.labels} /><${Pairs} pairs=${metadata.annotations} /></section>
+    ${Array.isArray(status?.conditions) && html`<section class="card"><h2>Conditions</h2><${Conditions} conditions=${status.conditions} /></section>`}
+    <section class="card"><h2>Owners and dependents</h2><${Tree} type=${type} object=${object} /></section>
+    <section class="card"><h2>Events</h2><${Events} object=${object} /></section>
+  </div>`;
+}
+
+/** @param {{pairs?: Record<string, string>}} props */
+function Pairs({ pairs }) {
+  return html`<ul class="pairs">
+    ${Object.entries(pairs ?? {}).map(([name, value]) => html`<li key=${name}><code>${name}</code> <span>${value}</span></li>`)}
+  </ul>`;
+}
+
+/** @param {{conditions: any[]}} props */
+function Conditions({ conditions }) {
+  const rows = conditions.map((each) => [
+    each.type,
+    html`<span data-tone=${each.status === "True" ? "good" : each.status === "False" ? "waiting" : undefined}>${each.status}</span>`,
+    each.reason,
+    each.message,
+    html`<span title=${each.lastTransitionTime}>${age(each.lastTransitionTime)}</span>`,
+  ]);
+  return html`<${SimpleTable} label="Conditions" columns=${["Type", "Status", "Reason", "Message", "Since"]} rows=${rows} />`;
+}
+
+/** @param {{object: any}} props */
+function Events({ object }) {
+  const { kind, metadata } = object;
+  const selector = `involvedObject.uid=${metadata.uid},involvedObject.kind=${kind}`;
+  const base = metadata.namespace ? `/api/v1/namespaces/${metadata.namespace}/events` : "/api/v1/events";
+  const { value, error } = useLoaded(
+    (signal) => getJson(`${base}?limit=200&fieldSelector=${encodeURIComponent(selector)}`, { signal }),
+    [metadata.uid, metadata.resourceVersion],
+  );
+  if (error) return html`<p class="muted">${/** @type {Error} */ (error).message}</p>`;
+  if (!value) return html`<${Loading} />`;
+  const when = (/** @type {any} */ each) => each.lastTimestamp ?? each.series?.lastObservedTime ?? each.eventTime ?? each.metadata.creationTimestamp;
+  const rows = value.items
+    .toSorted((/** @type {any} */ a, /** @type {any} */ b) => Date.parse(when(b)) - Date.parse(when(a)))
+    .map((/** @type {any} */ each) => [
+      html`<span data-tone=${each.type === "Warning" ? "bad" : undefined}>${each.type}</span>`,
+      each.reason,
+      each.message,
+      each.count > 1 ? counted(each.count, "time") : "",
+      html`<span title=${when(each)}>${age(when(each))}</span>`,
+    ]);
+  return html`<${SimpleTable} label="Events" columns=${["Type", "Reason", "Message", "", "Last"]} rows=${rows} empty="No events." />`;
+}
+
+/** @param {{type: ResourceType, object: any}} props */
+function Tree({ type, object }) {
+  const { value, error, isLoading } = useLoaded(() => familyOf(type, object), [object.metadata.uid]);
+  if (error) return html`<p class="muted">${/** @type {Error} */ (error).message}</p>`;
+  if (isLoading || !value) return html`<${Loading} />`;
+  let branch = html`<${Branch} node=${value.self} current=${object.metadata.uid} />`;
+  for (const owner of value.owners) {
+    branch = html`<ul class="tree"><li><${OwnerLink} owner=${owner} />${branch}</li></ul>`;
+  }
+  return html`${branch} ${value.isPartial && html`<p class="muted">Types that you may not list are not searched.</p>`}`;
+}
+
+/** @param {{owner: any}} props */
+function OwnerLink({ owner }) {
+  const type = typeOfKind(owner.apiVersion, owner.kind);
+  const label = `${owner.kind} ${owner.name}`;
+  if (!type) return html`${label}`;
+  return html`<a href=${href(objectSteps(type, type.isNamespaced ? owner.namespace : "", owner.name))}>${label}</a>${owner.controller ? html` <span class="muted">controls</span>` : ""}`;
+}
+
+/** @param {{node: Node, current: string}} props */
+function Branch({ node, current }) {
+  const label = `${node.type.kind} ${node.name}`;
+  return html`<ul class="tree">
+    <li>
+      ${node.uid === current ? html`<strong>${label}</strong>` : html`<a href=${href(objectSteps(node.type, node.namespace, node.name))}>${label}</a>`}
+      ${node.children.map((child) => html`<${Branch} key=${child.uid} node=${child} current=${current} />`)}
+    </li>
+  </ul>`;
+}
+
+/**
+ * Finds the owners of an object, from the nearest on, and all that it owns.
+ * @param {ResourceType} type
+ * @param {any} object
+ */
+async function familyOf(type, object) {
+  const { namespace = "" } = object.metadata;
+  const owners = [];
+  let child = object;
+  while (owners.length < OWNERS_DEPTH_MAX) {
+    const references = child.metadata.ownerReferences ?? [];
+    const reference = references.find((/** @type {any} */ each) => each.controller) ?? references[0];
+    if (!reference) break;
+    owners.push({ ...reference, namespace });
+    const ownerType = typeOfKind(reference.apiVersion, reference.kind);
+    if (!ownerType) break;
+    const found = await getJson(objectPath(ownerType, ownerType.isNamespaced ? namespace : "", reference.name)).catch(() => null);
+    if (!found || found.metadata.uid !== reference.uid) break;
+    child = found;
+  }
+  const searched = listed.value.filter((each) => (namespace ? each.isNamespaced : true) && each.resource !== "events");
+  const lists = await forEach(searched, (each) => getJson(`${collectionPath(each, namespace)}?limit=${DEPENDENTS_MAX}`, { accept: METADATA_LIST }));
+  /** @type {Map<string, Node[]>} */
+  const byOwner = new Map();
+  const seen = new Set();
+  lists.forEach((list, at) => {
+    if (list.status === "rejected") return;
+    for (const { metadata } of list.value.items) {
+      if (seen.has(metadata.uid)) continue; // Served in two groups.
+      seen.add(metadata.uid);
+      const node = { type: searched[at], name: metadata.name, namespace: metadata.namespace ?? "", uid: metadata.uid, children: [] };
+      for (const { uid } of metadata.ownerReferences ?? []) byOwner.set(uid, [...(byOwner.get(uid) ?? []), node]);
+    }
+  });
+  const self = { type, name: object.metadata.name, namespace, uid: object.metadata.uid, children: /** @type {Node[]} */ ([]) };
+  const known = new Set();
+  /** @param {Node} node */
+  const grow = (node) => {
+    if (known.has(node.uid)) return; // A circle of owners.
+    known.add(node.uid);
+    node.children = byOwner.get(node.uid) ?? [];
+    node.children.forEach(grow);
+  };
+  grow(self);
+  return { self, owners, isPartial: lists.some(({ status }) => status === "rejected") };
+}

@@ -1,0 +1,35 @@
+/** The YAML of an object, and who owns each line of it. */
+import { getText, YAML } from "../api.js";
+import { ErrorNotice, Loading, useLoaded } from "../elements.js";
+import { age } from "../format.js";
+import { Owners } from "../managed_fields.js";
+import { html, useMemo, useState } from "../vendor/preact.js";
+import { withoutMetadata } from "../yaml_lines.js";
+import { colourOf, YamlView } from "../yaml_view.js";
+
+/** @param {{object: any, path: string}} props */
+export function YamlTab({ object, path }) {
+  const { value: text, error } = useLoaded((signal) => getText(path, { accept: YAML, signal }), [path, object.metadata.resourceVersion]);
+  const [isWhole, setIsWhole] = useState(false);
+  const [hasOwners, setHasOwners] = useState(true);
+  const owners = useMemo(() => new Owners(object), [object]);
+  if (error) return html`<${ErrorNotice} error=${error} />`;
+  if (text === null) return html`<${Loading} />`;
+  const shown = isWhole ? text : withoutMetadata(text, ["managedFields"]);
+  const margin = (/** @type {import("../yaml_lines.js").Line} */ { path: where }) => {
+    const [owner, ...others] = owners.of(where);
+    if (!owner) return null;
+    const all = [owner, ...others];
+    return {
+      name: all.map(({ manager }) => manager).join(", "),
+      title: all.map((each) => `${each.manager}: ${each.operation}${each.subresource ? ` of ${each.subresource}` : ""}, ${age(each.time)} ago`).join("\n"),
+      colour: colourOf(owner.manager),
+    };
+  };
+  return html`<div class="bar">
+      <label class="check"><input type="checkbox" checked=${hasOwners} onChange=${() => setHasOwners(!hasOwners)} />who owns each line</label>
+      <label class="check"><input type="checkbox" checked=${isWhole} onChange=${() => setIsWhole(!isWhole)} />managedFields</label>
+      <button onClick=${() => navigator.clipboard.writeText(shown)}>Copy</button>
+    </div>
+    <${YamlView} text=${shown} label="YAML" margin=${hasOwners ? margin : undefined} />`;
+}

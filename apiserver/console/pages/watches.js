@@ -1,0 +1,149 @@
+/**
+ * All watches of the page, over one WebSocket: see the reference of /console/watches.
+ * A watch that was interrupted goes on after the last event that it has had.
+ */
+import { ApiError } from "./api.js";
+import { base64url, currentToken, login, onNewToken, renew, ROOT, user } from "./session.js";
+import { effect, signal } from "./vendor/preact.js";
+
+const PROTOCOL = "watches.v1";
+// How the server closes a socket whose credentials are no longer valid.
+const UNAUTHENTICATED = 4401;
+const RETRY_MS = { first: 250, last: 15_000 };
+
+/**
+ * @typedef {object} Watch
+ * @property {string} path with its query, but for the resourceVersion
+ * @property {string} resourceVersion after which it goes on
+ * @property {string} [accept]
+ * @property {(type: string, object: any) => void} onEvent
+ * @property {(error: ApiError) => void} onEnd it does not go on; with 410 its place in the history is gone
+ */
+
+/** Whether events come: "live", or "interrupted" while the page connects again. */
+export const connection = signal(/** @type {"live" | "interrupted"} */ ("interrupted"));
+
+/** @typedef {Watch & {id: number, timer?: number}} Subscribed */
+
+/** Those that are under way, by the number of their subscription. @type {Map<number, Subscribed>} */
+const watches = new Map();
+/** Those that begin when there is a connection. @type {Set<Subscribed>} */
+const waiting = new Set();
+let lastId = 0;
+/** @type {WebSocket | null} */
+let socket = null;
+let retryMs = RETRY_MS.first;
+let timer = 0;
+
+/**
+ * Starts a watch.
+ * @param {Watch} watch
+ * @returns {() => void} ends it
+ */
+export function watch(watch) {
+  /** @type {Subscribed} */
+  const subscribed = { ...watch, id: 0 };
+  if (socket?.readyState !== WebSocket.OPEN) waiting.add(subscribed);
+  else subscribe(subscribed);
+  connect();
+  return () => {
+    waiting.delete(subscribed);
+    clearTimeout(subscribed.timer);
+    if (watches.delete(subscribed.id)) send({ unsubscribe: { id: subscribed.id } });
+  };
+}
+
+/** @param {object} message */
+function send(message) {
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+}
+
+/**
+ * Begins or continues a watch. Its number is a new one, as its former self may not have ended yet.
+ * @param {Subscribed} watch
+ */
+function subscribe(watch) {
+  watch.id = ++lastId;
+  watches.set(watch.id, watch);
+  const { id, path, resourceVersion, accept = "application/json" } = watch;
+  const after = `watch=true&allowWatchBookmarks=true&resourceVersion=${encodeURIComponent(resourceVersion)}`;
+  send({ subscribe: { id, path: `${path}${path.includes("?") ? "&" : "?"}${after}`, accept } });
+}
+
+function subscribeWaiting() {
+  for (const each of [...waiting]) {
+    waiting.delete(each);
+    subscribe(each);
+  }
+}
+
+function connect() {
+  if (socket || timer || !user.value || login.value.isWanted) return;
+  const url = new URL("console/watches", ROOT);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  const bearer = base64url(new TextEncoder().encode(currentToken()));
+  const opened = new WebSocket(url, [PROTOCOL, `base64url.bearer.authorization.k8s.io.${bearer}`]);
+  socket = opened;
+  opened.onopen = () => {
+    connection.value = "live";
+    retryMs = RETRY_MS.first;
+    subscribeWaiting();
+  };
+  opened.onmessage = ({ data }) => receive(JSON.parse(data));
+  opened.onclose = ({ code }) => {
+    if (socket !== opened) return;
+    socket = null;
+    connection.value = "interrupted";
+    for (const each of watches.values()) waiting.add(each);
+    watches.clear();
+    if (code === UNAUTHENTICATED) renew().then((is) => is && connect());
+    else if (waiting.size) retry();
+  };
+}
+
+function retry() {
+  timer = setTimeout(() => {
+    timer = 0;
+    connect();
+  }, retryMs * (0.5 + Math.random() / 2));
+  retryMs = Math.min(retryMs * 2, RETRY_MS.last);
+}
+
+/** @param {{id: number, event?: {type: string, object: any}, end?: {status: any}}} message */
+function receive({ id, event, end }) {
+  const watch = watches.get(id);
+  if (!watch) return;
+  if (event?.type === "ERROR") ended(watch, event.object);
+  else if (event) {
+    watch.resourceVersion = event.object.metadata?.resourceVersion || watch.resourceVersion;
+    if (event.type !== "BOOKMARK") watch.onEvent(event.type, event.object);
+  } else if (end) ended(watch, end.status);
+}
+
+/**
+ * @param {Subscribed} watch
+ * @param {any} status null if its time was up
+ */
+function ended(watch, status) {
+  watches.delete(watch.id);
+  if (!status) return subscribe(watch);
+  if (status.code === 401) {
+    waiting.add(watch);
+    renew();
+  } else if (status.code === 429 || status.code >= 500) {
+    const seconds = status.details?.retryAfterSeconds ?? 1;
+    watch.timer = setTimeout(() => subscribe(watch), seconds * 1_000);
+  } else watch.onEnd(new ApiError(status));
+}
+
+onNewToken((token) => {
+  if (!token) socket?.close();
+  else if (socket?.readyState === WebSocket.OPEN) {
+    send({ token });
+    subscribeWaiting();
+  }
+});
+
+effect(() => {
+  if (user.value && !login.value.isWanted && waiting.size) connect();
+});
