@@ -17,6 +17,7 @@ from apiserver.auth.authn.bootstrap_tokens import BootstrapTokenAuthenticator
 from apiserver.auth.authn.chain import Anonymous, AuthenticationChain
 from apiserver.auth.authn.client_cert import ClientCertificateAuthenticator
 from apiserver.auth.authn.configured_issuers import ConfiguredIssuers
+from apiserver.auth.authn.console_tokens import ConsoleTokens
 from apiserver.auth.authn.extension_tokens import ExtensionTokens
 from apiserver.auth.authn.identity_provider import Fetch
 from apiserver.auth.authn.request_header import RequestHeaderAuthenticator
@@ -43,11 +44,16 @@ class ForeignTokens(NamedTuple):
 
 
 class Authentication(NamedTuple):
-    """The authenticators of requests, and the tasks that keep them up to date."""
+    """The authenticators of requests, and the tasks that keep them up to date.
+
+    console_tokens: None without a console. issuers: None if no foreign tokens are accepted.
+    """
 
     chain: AuthenticationChain
     tokens: BearerTokens
     tasks: Sequence[BackgroundTask]
+    console_tokens: ConsoleTokens | None
+    issuers: ConfiguredIssuers | None
 
 
 def build_authentication(
@@ -58,7 +64,14 @@ def build_authentication(
 ) -> Authentication:
     """Build the authenticators. extensions: that of extensions, if there are any. Raises CannotStart."""
     config, files = core.config, core.config.authentication.files
-    others: list[TokenAuthenticator] = [] if extensions is None else [extensions]
+    others: list[TokenAuthenticator] = []
+    console_tokens = issuers = None
+    if config.has_console:
+        # First, so that no other authenticator gets these tokens, as webhooks would.
+        console_tokens = ConsoleTokens(accounts.issuer.derived_key, accounts.audiences, core.clock)
+        others.append(console_tokens)
+    if extensions is not None:
+        others.append(extensions)
     tasks: list[BackgroundTask] = []
     front_proxies = RequestHeaderAuthenticator(
         config.authentication.request_header_names, front_proxy_names(config), core.clock
@@ -89,9 +102,10 @@ def build_authentication(
     anonymous = _anonymous(config, files.configuration.anonymous)
     chain = AuthenticationChain((tokens,), anonymous, by_certificate=(front_proxies, clients))
     if config.authentication.authentication_config is not None:
+        assert issuers is not None
         reload = _reloading(config, issuers, cache, chain, foreign.metrics)
         tasks.append(BackgroundTask("authentication-config", reload.run))
-    return Authentication(chain, tokens, tasks)
+    return Authentication(chain, tokens, tasks, console_tokens, issuers)
 
 
 def _add_extensions(

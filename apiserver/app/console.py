@@ -2,33 +2,109 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from apiserver.app.access import Access
 from apiserver.app.core import Core
+from apiserver.app.outbound import Outbound
+from apiserver.app.serving.listening import CannotStart
+from apiserver.cli.bounded_files import read_bounded
+from apiserver.cli.config import Config
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import OpenPaths
 
 if TYPE_CHECKING:
     from apiserver.console.console import Console
+    from apiserver.console.oidc_logins import OidcLogins
 
 _PREFIX: Final = "/console"
+
+
+class ConsolePaths(NamedTuple):
+    """The paths of the console that are answered before others.
+
+    open: those that need no user. of_users: those that need a user, but no right.
+    """
+
+    open: OpenPaths
+    of_users: OpenPaths
 
 
 class LazyConsole:
     """The console of a server, which is imported and built when the first request for it comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, core: Core, access: Access, outbound: Outbound) -> None:
+        """Raises CannotStart."""
+        self._core, self._access, self._outbound = core, access, outbound
+        self._secret = _client_secret(core.config)
         self._console: Console | None = None
 
     async def answer(self, call: ApiCall) -> bool:
         """Answer a request that needs no user. Returns whether it was one. Raises ApiError."""
+        return await self._built().answer(call)
+
+    async def answer_user(self, call: ApiCall) -> bool:
+        """Answer a request whose user needs no right for it. Returns whether it was one. Raises ApiError."""
+        return await self._built().answer_user(call)
+
+    def _built(self) -> Console:
         if self._console is None:
-            from apiserver.console.console import Console
+            self._console = self._build()
+        return self._console
 
-            self._console = Console()
-        return await self._console.answer(call)
+    def _build(self) -> Console:
+        from apiserver.console.console import Console, ConsoleAccess
+        from apiserver.console.redeemed_codes import RedeemedCodes
+
+        core, access = self._core, self._access
+        tokens = access.authentication.console_tokens
+        assert tokens is not None
+        clock = core.registry.clock
+        return Console(
+            ConsoleAccess(
+                access.authentication.chain,
+                access.authentication.tokens,
+                access.accounts.issuer.derived_key,
+                tokens,
+                RedeemedCodes(core.store, core.config.storage.etcd_prefix, clock.monotonic),
+                core.clock,
+            ),
+            self._oidc(),
+            read_only=core.config.console.console_read_only,
+        )
+
+    def _oidc(self) -> OidcLogins | None:
+        issuers = self._access.authentication.issuers
+        if issuers is None:
+            return None
+        from apiserver.console.oidc_logins import OidcClient, OidcLogins
+
+        options = self._core.config.console
+        client = OidcClient(options.console_oidc_client_id, self._secret, options.console_oidc_scopes)
+        post_form = self._outbound.fetcher.post_form
+        return OidcLogins(lambda: issuers.authenticators, client, post_form, self._core.loop_clock)
 
 
-def console_paths(core: Core) -> OpenPaths | None:
-    """Returns the paths of the console that need no user; None if it is not served."""
-    return OpenPaths(_PREFIX, LazyConsole().answer) if core.config.has_console else None
+def console_paths(core: Core, access: Access, outbound: Outbound) -> ConsolePaths | None:
+    """Returns the paths of the console; None if it is not served. Raises CannotStart."""
+    if not core.config.has_console:
+        return None
+    console = LazyConsole(core, access, outbound)
+    return ConsolePaths(OpenPaths(_PREFIX, console.answer), OpenPaths(_PREFIX, console.answer_user))
+
+
+def _client_secret(config: Config) -> str:
+    """Returns the secret of the OIDC client; empty if there is none. Raises CannotStart."""
+    path = config.console.console_oidc_client_secret_file
+    if path is None:
+        return ""
+    flag = "--console-oidc-client-secret-file"
+    try:
+        secret = read_bounded(path).decode().strip()
+    except OSError as error:
+        raise CannotStart(f"{flag}: cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise CannotStart(f"{flag}: {path} is not UTF-8") from None
+    if not secret:
+        raise CannotStart(f"{flag}: {path} is empty")
+    return secret

@@ -200,6 +200,7 @@ def build_http_server(
         mutating_max=config.serving.max_mutating_requests_inflight,
         lease_group=core.brand.group("coordination"),
     )
+    console = console_paths(core, access, outbound)
     hooks, authentication = core.hooks, core.hooks.authentication(access.authentication.chain)
     directives = config.serving.strict_transport_security_directives
     # The middleware that every request passes, outermost first.
@@ -210,7 +211,10 @@ def build_http_server(
         middleware.errors_to_status(partial(_is_confidential, encryption)),
         *((cors(core.origins),) if core.origins else ()),
         middleware.authenticate(
-            authentication, access.certificates, core.metrics.authentication, console_paths(core)
+            authentication,
+            access.certificates,
+            core.metrics.authentication,
+            None if console is None else console.open,
         ),
         *((auditor.begin,) if auditor is not None else ()),
         limits.deadlines.middleware,
@@ -220,7 +224,9 @@ def build_http_server(
             else LegacyImpersonation(authorize, core.brand)
         ),
         *((fairness.classify(),) if fairness is not None else ()),
-        middleware.authorize(authorize, core.metrics.authorization),
+        middleware.authorize(
+            authorize, core.metrics.authorization, None if console is None else console.of_users
+        ),
         *((hooks.authorized_request,) if hooks.authorized_request is not None else ()),
         *_authorship(core),
         *((sample_traces(tracer),) if tracer is not None else ()),

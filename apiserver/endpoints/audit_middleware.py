@@ -2,8 +2,8 @@
 
 `record` is the outermost middleware, around the one that turns errors into responses: it sees how each
 request ends. `begin` runs inside authentication, where the user is known. A request that is refused before
-(401) has only the event that `_end` makes of its response; one that is refused later (403, 429) has those of
-any other request.
+(401), and a login to the console, have only the event that `_end` makes of their response; one that is
+refused later (403, 429) has those of any other request.
 Source: k8s.io/apiserver, pkg/endpoints/filters/{audit,authn_audit,audit_init}.go.
 """
 
@@ -192,10 +192,13 @@ class Auditor:
         audit.completed_at_ns = now_ns = self._clock_ns()
         audit.code = code = call.status
         if audit.level is None:
-            # The user is not known; requests answered before authentication, as CORS preflights, are not
-            # recorded.
-            if call.known_user is None and code >= 400 and self._begin(call, audit):
-                return self._emit(audit.event(RESPONSE_STARTED, now_ns, code))
+            # Requests answered before authentication, as CORS preflights, are not recorded, unless they are
+            # refused, or have made the user known themselves, as logins do.
+            if call.known_user is None:
+                if code >= 400 and self._begin(call, audit):
+                    return self._emit(audit.event(RESPONSE_STARTED, now_ns, code))
+            elif self._begin(call, audit):
+                return self._emit(audit.last_event(RESPONSE_COMPLETE, now_ns, code))
             return None
         stage = PANIC if audit.has_panicked else RESPONSE_COMPLETE
         if stage is RESPONSE_COMPLETE:

@@ -182,7 +182,7 @@ _EXTRA_SPACE: Final = (
 
 
 class OpenPaths(NamedTuple):
-    """Paths outside of resources that are for everybody. prefix: of them all.
+    """Paths outside of resources that are for everybody, or for every user. prefix: of them all.
 
     answer: answers a request, and returns whether it was for one of these paths. Raises ApiError.
     """
@@ -391,8 +391,11 @@ TAKING_LONG_MAX: Final = 1_000
 QUICK_ANSWERS: Final = 100
 
 
-def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middleware:
-    """Rejects requests that the user is not allowed to make, before the body is read.
+def authorize(
+    chain: AuthorizationChain, metrics: AuthorizationMetrics, open_paths: OpenPaths | None = None
+) -> Middleware:
+    """Rejects requests that the user is not allowed to make, before the body is read. open_paths: those that
+    need a user, but no right.
 
     Authorizing a user with ten thousand bound roles takes some turns of the event loop for each new request.
     Only a few such authorizations run at once; others wait for their turns.
@@ -414,6 +417,13 @@ def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middl
 
     def middleware(handle: Handler) -> Handler:
         async def authorized(call: ApiCall) -> None:
+            if (
+                open_paths is not None
+                and not call.info.is_resource
+                and call.info.path.startswith(open_paths.prefix)
+                and await open_paths.answer(call)
+            ):
+                return
             attributes = authorizer_attributes(call)
             user = attributes.user.name
             if user in taking_long:

@@ -1,4 +1,4 @@
-"""Fetches documents of identity providers over HTTPS, within bounds of size, time and redirections."""
+"""Calls identity providers over HTTPS, within bounds of size, time and redirections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import base64
 import ssl
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Awaitable, Mapping
+from typing import Final, TypeVar
 
 import aiohttp
 from aiohttp import hdrs
@@ -14,6 +15,8 @@ from yarl import URL
 
 from apiserver.auth.authn.identity_provider import ProviderFailed
 from apiserver.webhooks.tls import UnusableBundle, client_context
+
+T = TypeVar("T")
 
 # Discovery documents and key sets have some kilobytes.
 DOCUMENT_BYTES_MAX: Final = 1024 * 1024
@@ -48,13 +51,39 @@ class DocumentFetcher:
         """Returns the document at a URL. authorities: those in PEM; empty: the system's. Raises
         ProviderFailed.
         """
+        return await self._in_time(self._document(url, authorities), f'Get "{url}"')
+
+    async def post_form(
+        self, url: str, authorities: str, form: Mapping[str, str], authorization: str
+    ) -> tuple[int, bytes]:
+        """Post a form, and return the status and the body of the response. Raises ProviderFailed.
+
+        authorization: the header; empty for none. Redirections are not followed, as the form has secrets.
+        """
+        return await self._in_time(self._post(url, authorities, form, authorization), f'Post "{url}"')
+
+    async def _in_time(self, exchange: Awaitable[T], what: str) -> T:
+        """Raises ProviderFailed."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._document(url, authorities)
+                return await exchange
         except TimeoutError:
-            raise ProviderFailed(f'Get "{url}": context deadline exceeded') from None
+            raise ProviderFailed(f"{what}: context deadline exceeded") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ProviderFailed(f'Get "{url}": {error or type(error).__name__}') from None
+            raise ProviderFailed(f"{what}: {error or type(error).__name__}") from None
+
+    async def _post(
+        self, url: str, authorities: str, form: Mapping[str, str], authorization: str
+    ) -> tuple[int, bytes]:
+        headers = {**_HEADERS, hdrs.AUTHORIZATION: authorization} if authorization else _HEADERS
+        async with self._open_session().post(
+            URL(url),
+            data=dict(form),
+            headers=headers,
+            ssl=await self._context(authorities),
+            allow_redirects=False,
+        ) as response:
+            return response.status, await _read(response, f'Post "{url}"')
 
     async def _document(self, url: str, authorities: str) -> bytes:
         target = URL(url)
@@ -70,7 +99,7 @@ class DocumentFetcher:
                     continue
                 if response.status != 200:
                     raise ProviderFailed(f'Get "{url}": unexpected status code {response.status}')
-                return await _read(response, url)
+                return await _read(response, f'Get "{url}"')
         raise ProviderFailed(f'Get "{url}": stopped after {REDIRECTIONS_MAX} redirects')
 
     def _open_session(self) -> aiohttp.ClientSession:
@@ -97,13 +126,13 @@ class DocumentFetcher:
         return context
 
 
-async def _read(response: aiohttp.ClientResponse, url: str) -> bytes:
+async def _read(response: aiohttp.ClientResponse, what: str) -> bytes:
     if response.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-        raise ProviderFailed(f'Get "{url}": the response is compressed, which was not requested')
+        raise ProviderFailed(f"{what}: the response is compressed, which was not requested")
     pieces, size = [], 0
     async for piece in response.content.iter_chunked(_READ_BYTES):
         size += len(piece)
         if size > DOCUMENT_BYTES_MAX:
-            raise ProviderFailed(f'Get "{url}": the response is longer than {DOCUMENT_BYTES_MAX} bytes')
+            raise ProviderFailed(f"{what}: the response is longer than {DOCUMENT_BYTES_MAX} bytes")
         pieces.append(piece)
     return b"".join(pieces)

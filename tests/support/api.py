@@ -66,12 +66,24 @@ class Answer:
 
 
 class Api:
-    """A client of one server, with one identity and one connection. ca: what it trusts, if not its CA."""
+    """A client of one server, with one identity and one connection. ca: what it trusts, if not its CA.
 
-    def __init__(self, server: ServerProcess, token: str = "admin-token", *, ca: Path | None = None) -> None:
+    certificate: a file with the client's certificate and its key.
+    """
+
+    def __init__(
+        self,
+        server: ServerProcess,
+        token: str = "admin-token",
+        *,
+        ca: Path | None = None,
+        certificate: Path | None = None,
+    ) -> None:
         self.server, self._token = server, token
         self._where = urlsplit(server.url)
         self._tls = ssl.create_default_context(cafile=ca or server.ca_path)
+        if certificate is not None:
+            self._tls.load_cert_chain(certificate)
         self._connection = self._connect()
 
     def _connect(self) -> http.client.HTTPSConnection:

@@ -34,6 +34,7 @@ def _encoded(text: str) -> Iterable[str]:
 _FORMS: Final = {
     "a static token": "|".join(rf"(?<![\w-]){token}(?![\w-])" for token in _STATIC_TOKENS),
     "a signed token": r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{20,}",
+    "a sealed text of the console": r"\bconsole-(?:code|cookie|session)\.[\w-]{20,}",
     "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY",
     # The base64 of the same, without that of certificates.
     "an encoded private key": "LS0tLS1CRUdJTiB(?:QUklWQVRF|SU0EgUFJJVkFURS|FQyBQUklWQVRF)",

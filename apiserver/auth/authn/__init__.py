@@ -8,7 +8,6 @@ O02).
                           certificates, of clients and of front proxies
     bearer_tokens         asks all authenticators of tokens: token_file, service_account, bootstrap_tokens,
                           and others by token_cache
-    extension_tokens      tokens of the extensions of this server
     authentication_configuration
                           the configured issuers, and the paths where callers may be anonymous
     configured_issuers    these issuers, which may be replaced while the server runs
@@ -18,6 +17,8 @@ O02).
                           turn a token into claims, and these into a user
     impersonation         the user that a caller wants to impersonate
     extension_tokens      the tokens of the server's own extensions
+    console_tokens, sealed_texts
+                          the tokens of console sessions, which hold what they mean, encrypted
     websocket_protocols   tokens in the handshake of a WebSocket
 
 Nothing here calls another server: functions for HTTP arrive as arguments.

@@ -100,6 +100,7 @@ class AuthenticationChain:
     ) -> None:
         """by_certificate: called only for connections with a client certificate, which few have."""
         self._authenticators = tuple(authenticators)
+        self._by_certificate = tuple(by_certificate)
         self._with_certificate = (*by_certificate, *authenticators)
         self.anonymous = anonymous
 
@@ -118,6 +119,15 @@ class AuthenticationChain:
         if not self.anonymous.is_allowed(path):
             raise NoCredentials
         return _ANONYMOUS_USER
+
+    def identifies_by_certificate(self, credentials: Credentials) -> bool:
+        """Returns whether the certificate of a caller, and not a token, determines the user.
+
+        Raises Unauthorized.
+        """
+        if credentials.certificate is NO_CERTIFICATE:
+            return False
+        return any(each(credentials) is not None for each in self._by_certificate)
 
 
 _ANONYMOUS_USER = UserInfo(ANONYMOUS, (UNAUTHENTICATED,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol
 
 from apiserver.auth.authn.authentication_configuration import AuthenticationConfiguration, Issuer
@@ -47,6 +47,11 @@ class ConfiguredIssuers:
 
     async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
         return await self._authenticators.look_up(token, audiences)
+
+    @property
+    def authenticators(self) -> Collection[JwtAuthenticator]:
+        """The authenticators of all issuers, in the order of the configuration."""
+        return self._authenticators.all.values()
 
     async def run(self) -> None:
         """Keep the keys of all providers until cancelled."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import orjson
@@ -46,6 +46,21 @@ class KeyObserver(Protocol):
     def issuer_removed(self, issuer: str) -> None: ...
 
 
+class Discovery(NamedTuple):
+    """What is used of a discovery document. The endpoints have https, or are empty.
+
+    keys_url: where its keys are. authorization_endpoint, token_endpoint: for logins of people.
+    scopes, client_authentications: those that the provider says it supports.
+    Source: OpenID Connect Discovery 1.0, 3.
+    """
+
+    keys_url: str = ""
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
+    scopes: frozenset[str] = frozenset()
+    client_authentications: frozenset[str] = frozenset()
+
+
 # Takes a URL with https and PEM of its authorities. Raises ProviderFailed.
 Fetch = Callable[[str, str], Awaitable[bytes]]
 
@@ -53,7 +68,7 @@ Fetch = Callable[[str, str], Awaitable[bytes]]
 class IdentityProvider:
     """An OpenID provider, which `run` finds and whose keys it keeps.
 
-    problem: why it cannot be used; empty once it can.
+    problem: why it cannot be used; empty once it can. discovery: empty before it is found.
     """
 
     def __init__(
@@ -65,7 +80,7 @@ class IdentityProvider:
         self.problem = f'authenticator for issuer "{issuer.url}" is not initialized'
         self.is_found = asyncio.Event()
         self._fetch, self._observer, self._clock = fetch, observer, clock
-        self._keys_url = ""
+        self.discovery = Discovery()
         self._fetching: asyncio.Task[bool] | None = None
         self._calls_left, self._counted_at = float(CALLS_MAX), clock()
         self._waiting = 0
@@ -90,7 +105,7 @@ class IdentityProvider:
             now = self._clock()
             regained = (now - self._counted_at) / CALL_INTERVAL_S
             self._calls_left, self._counted_at = min(CALLS_MAX, self._calls_left + regained), now
-            if not self._keys_url or self._calls_left < 1:
+            if not self.discovery.keys_url or self._calls_left < 1:
                 return False
             self._calls_left -= 1
         self._waiting += 1
@@ -104,9 +119,8 @@ class IdentityProvider:
 
     async def _found(self) -> bool:
         try:
-            self._keys_url = _keys_url(
-                await self._fetch(self.issuer.document_url, self.issuer.authorities), self.issuer.url
-            )
+            content = await self._fetch(self.issuer.document_url, self.issuer.authorities)
+            self.discovery = _read_discovery(content, self.issuer.url)
         except ProviderFailed as error:
             self._fail(f"init verifier failed: {error}")
             return False
@@ -123,7 +137,7 @@ class IdentityProvider:
 
     async def _fetch_keys(self) -> bool:
         try:
-            content = await self._fetch(self._keys_url, self.issuer.authorities)
+            content = await self._fetch(self.discovery.keys_url, self.issuer.authorities)
             self.keys = read_key_set(content)
         except (ProviderFailed, UnusableKeySet) as error:
             self._fail(f"failed to get keys: {error}")
@@ -143,28 +157,43 @@ class IdentityProvider:
         log.error("oidc authenticator: issuer %s: %s", self.issuer.url, why)
 
 
-def _keys_url(content: bytes, issuer: str) -> str:
-    """Returns the URL of the keys in a discovery document. Raises ProviderFailed."""
+def _read_discovery(content: bytes, issuer: str) -> Discovery:
+    """Returns what is used of a discovery document. Raises ProviderFailed."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise ProviderFailed(f"the discovery document is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ProviderFailed("the discovery document is not an object")
-    found, keys_url = document.get("issuer"), document.get("jwks_uri")
+    found, keys_url = document.get("issuer"), _https_url(document.get("jwks_uri"))
     if found != issuer:
         shown = found[:256] if isinstance(found, str) else ""
         raise ProviderFailed(
             f"oidc: issuer did not match the issuer returned by provider, expected {issuer!r} got {shown!r}"
         )
-    if not isinstance(keys_url, str) or not _is_https(keys_url):
+    if not keys_url:
         raise ProviderFailed("the discovery document has no https jwks_uri")
-    return keys_url
+    return Discovery(
+        keys_url,
+        _https_url(document.get("authorization_endpoint")),
+        _https_url(document.get("token_endpoint")),
+        _texts(document.get("scopes_supported")),
+        _texts(document.get("token_endpoint_auth_methods_supported")),
+    )
 
 
-def _is_https(url: str) -> bool:
+def _texts(value: Any) -> frozenset[str]:
+    return (
+        frozenset(each for each in value if isinstance(each, str)) if isinstance(value, list) else frozenset()
+    )
+
+
+def _https_url(url: Any) -> str:
+    """Returns a URL; empty if it is not one with https."""
+    if not isinstance(url, str):
+        return ""
     try:
         parts = urlsplit(url)
-        return parts.scheme == "https" and bool(parts.hostname)
+        return url if parts.scheme == "https" and parts.hostname else ""
     except ValueError:
-        return False
+        return ""

@@ -148,6 +148,20 @@ def claimed_issuer(token: str) -> str:
         return ""
 
 
+def claimed_expiry(token: str) -> float | None:
+    """Returns when a token expires, in seconds since 1970; None if it is not a JSON Web Token that says so.
+
+    token: not verified here.
+    """
+    if len(token) > TOKEN_LENGTH_MAX or not is_compact(token):
+        return None
+    try:
+        expires_at = read_claims(_payload(token)).get("exp")
+    except Unauthorized:
+        return None
+    return expires_at if isinstance(expires_at, float) else None
+
+
 def _issuer(claims: Document) -> str:
     issuer = claims.get("iss")
     return _ALIASES.get(issuer, issuer) if isinstance(issuer, str) else ""

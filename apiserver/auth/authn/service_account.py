@@ -199,6 +199,20 @@ class TokenIssuer:
         }
         return self._signed(payload)
 
+    def derived_key(self, purpose: str) -> bytes:
+        """Returns a key of 32 bytes for a purpose, the same on all servers that sign with the same key.
+
+        It tells nothing about the key of another purpose, or about the signing key (RFC 5869).
+        """
+        # Needed by few servers.
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        encoded = self._key.private_bytes(
+            serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return HKDF(SHA256(), 32, salt=None, info=f"apiserver {purpose}".encode()).derive(encoded)
+
     def _signed(self, payload: Document) -> str:
         import jwt
 

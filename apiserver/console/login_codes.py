@@ -1,0 +1,49 @@
+"""Answers requests for /console/login-codes: gives callers a code that logs a page in as them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiohttp import hdrs
+
+from apiserver.auth.authn.chain import AuthenticationChain, Credentials
+from apiserver.auth.authn.token_file import bearer_token
+from apiserver.console.logins import CODE_S, Login, Logins
+from apiserver.console.own_pages import require_no_foreign_page
+from apiserver.console.small_documents import send_small_document
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.meta.errors import Forbidden, MethodNotAllowed, Unauthorized
+
+PATH: Final = "/console/login-codes"
+
+
+class LoginCodes:
+    """The endpoint. Its callers need no right: they get nothing that they have not got."""
+
+    def __init__(self, logins: Logins, chain: AuthenticationChain) -> None:
+        self._logins, self._chain = logins, chain
+
+    async def respond(self, call: ApiCall) -> None:
+        """Answer a request, whose body is ignored. Raises ApiError."""
+        if call.info.method != hdrs.METH_POST:
+            raise MethodNotAllowed
+        require_no_foreign_page(call)
+        if call.impersonator is not None:
+            raise Forbidden(
+                "impersonated users cannot log in to the console: the page would hide who they are"
+            )
+        code = self._logins.code(self._login(call))
+        await send_small_document(call, {"code": code, "expiresInSeconds": CODE_S}, status=201)
+
+    def _login(self, call: ApiCall) -> Login:
+        """Returns the login of the caller. Raises Unauthorized for an anonymous one, BadRequest."""
+        certificate, headers = call.connection.certificate, call.request.headers
+        authorization = headers.get(hdrs.AUTHORIZATION, "")
+        if certificate is not None:
+            credentials = Credentials(certificate, authorization, headers)
+            if self._chain.identifies_by_certificate(credentials):
+                return self._logins.of_certificate(call.user, certificate.expires_at)
+        token = bearer_token(authorization)
+        if not token:
+            raise Unauthorized
+        return self._logins.of_token(token)

@@ -1,0 +1,184 @@
+"""Logs users in to the console: what codes, cookies and sessions are, and when they are valid.
+
+Nothing is remembered, so that all replicas and workers serve all sessions: a code and a cookie hold the login
+themselves, sealed with a key that only the servers have (`auth.authn.sealed_texts`). Only the ids of redeemed
+codes are stored, for some minutes (`redeemed_codes`).
+
+A login of a caller with a bearer token holds this token, and the page gets it: it is checked again whenever a
+code or a cookie is used, and by each request, so that its end, its revocation and the objects that it is
+bound to count as everywhere. A caller with a client certificate has no credential that could enter a page.
+Its login holds the user, until the certificate ends or for `SESSION_S`; the page gets tokens for
+`PAGE_TOKEN_S`. A removed CA does not end such a session; a new signing key of service accounts ends all
+sessions.
+
+Impersonated users get no code. Requests of the session would be recorded without the impersonator, and
+constrained impersonation of one request would become that of all.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, Protocol
+
+from apiserver.auth.authn.chain import Identity
+from apiserver.auth.authn.console_tokens import ConsoleTokens, user_document, user_of
+from apiserver.auth.authn.jwt_authenticators import claimed_expiry
+from apiserver.auth.authn.sealed_texts import NotOpened, SealedTexts
+from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
+from apiserver.meta.errors import BadRequest, Unauthorized
+from apiserver.meta.vocabulary import Document, UserInfo
+
+CODE_S: Final = 60
+# A working day. No session lasts longer, whatever its token does.
+SESSION_S: Final = 8 * 3600
+# What a page may leak is valid no longer; as long as the ID tokens of many issuers.
+PAGE_TOKEN_S: Final = 15 * 60
+_ID_BYTES: Final = 16
+# What `fetch` can send in a header.
+_is_sendable = re.compile(r"[\x21-\x7e]+").fullmatch
+
+
+class Login(NamedTuple):
+    """A user who has logged in.
+
+    user: the user of a client certificate; None if there is a token. until: when its sessions end at the
+    latest, in seconds since 1970. refresh: gets the next token, from `issuer`; empty if there is none.
+    """
+
+    user: UserInfo | None
+    until: float
+    token: str = ""
+    refresh: str = ""
+    issuer: str = ""
+
+    def document(self) -> Document:
+        if self.user is not None:
+            return {"until": self.until, "user": user_document(self.user)}
+        return {"until": self.until, "token": self.token, "refresh": self.refresh, "issuer": self.issuer}
+
+    @classmethod
+    def of(cls, document: Document) -> Login:
+        until = document["until"]
+        if "user" in document:
+            return cls(user_of(document["user"]), until)
+        return cls(None, until, document["token"], document["refresh"], document["issuer"])
+
+
+class Session(NamedTuple):
+    """What a page gets. expires_at: of the token, in seconds since 1970; None if unknown.
+
+    login: what the cookie is to hold from now on; None: what it holds already.
+    """
+
+    token: str
+    user: UserInfo
+    expires_at: float | None
+    login: Login | None
+
+
+class Redeemed(Protocol):
+    """Notes which codes are redeemed: see `redeemed_codes`."""
+
+    async def redeem(self, code_id: str) -> bool: ...
+
+
+class Sealing(NamedTuple):
+    """What seals codes, cookies and the tokens of sessions."""
+
+    codes: SealedTexts
+    cookies: SealedTexts
+    tokens: ConsoleTokens
+
+    @classmethod
+    def of(
+        cls, derived_key: Callable[[str], bytes], tokens: ConsoleTokens, clock: Callable[[], float]
+    ) -> Sealing:
+        """Returns what seals with derived keys. derived_key: returns the key for a purpose."""
+        codes, cookies = (
+            SealedTexts(derived_key(kind), kind, clock) for kind in ("console-code", "console-cookie")
+        )
+        return cls(codes, cookies, tokens)
+
+
+class Logins:
+    """Issues codes, and makes sessions of codes, tokens and cookies.
+
+    review: returns the user of a token; raises Unauthorized, TooManyRequests. clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        sealing: Sealing,
+        review: Callable[[str], Awaitable[Identity]],
+        redeemed: Redeemed,
+        clock: Callable[[], float],
+    ) -> None:
+        self._sealing, self._review, self._redeemed, self._clock = sealing, review, redeemed, clock
+
+    def of_certificate(self, user: UserInfo, ends_at: float) -> Login:
+        """Returns the login of a caller with a client certificate. ends_at: when the certificate ends."""
+        return Login(user, min(ends_at, self._clock() + SESSION_S))
+
+    def of_token(self, token: str, refresh: str = "", issuer: str = "") -> Login:
+        """Returns the login of a caller with a bearer token, which is not verified here.
+
+        refresh: if there is one, the session may outlast the token. Raises BadRequest.
+        """
+        if len(token) > TOKEN_LENGTH_MAX or not _is_sendable(token):
+            raise BadRequest("a token for the console must be printable ASCII without spaces")
+        until = self._clock() + SESSION_S
+        expires_at = self._expiry(token)
+        if expires_at is not None and not refresh:
+            until = min(until, expires_at)
+        return Login(None, until, token, refresh, issuer)
+
+    def code(self, login: Login) -> str:
+        """Returns a code for a login."""
+        document = {"id": secrets.token_hex(_ID_BYTES), "login": login.document()}
+        return self._sealing.codes.seal(document, self._clock() + CODE_S)
+
+    async def redeemed(self, code: str) -> Session:
+        """Redeem a code. Raises Unauthorized, TooManyRequests, StorageError."""
+        document = _opened(self._sealing.codes, code)
+        if not await self._redeemed.redeem(document["id"]):
+            raise Unauthorized("login code: it has been redeemed")
+        return await self.session(Login.of(document["login"]))
+
+    async def session(self, login: Login) -> Session:
+        """Returns the session of a login. Raises Unauthorized, TooManyRequests."""
+        now = self._clock()
+        if now >= login.until:
+            raise Unauthorized("console session: it has ended")
+        if login.user is not None:
+            expires_at = int(min(login.until, now + PAGE_TOKEN_S))
+            token = self._sealing.tokens.issue(login.user, expires_at)
+            return Session(token, login.user, expires_at, login)
+        found = await self._review(login.token)
+        return Session(login.token, found.user, self._expiry(login.token), login)
+
+    def cookie(self, login: Login) -> str:
+        """Returns the value of the cookie of a login."""
+        return self._sealing.cookies.seal(login.document(), login.until)
+
+    def of_cookie(self, cookie: str) -> Login:
+        """Returns the login in a cookie. Raises Unauthorized."""
+        return Login.of(_opened(self._sealing.cookies, cookie))
+
+    def remaining_s(self, login: Login) -> float | None:
+        """Returns for how long the token of a login is valid, if nothing revokes it; None if unknown."""
+        expires_at = self._expiry(login.token)
+        return None if expires_at is None else expires_at - self._clock()
+
+    def _expiry(self, token: str) -> float | None:
+        expires_at = self._sealing.tokens.expires_at(token)
+        return claimed_expiry(token) if expires_at is None else expires_at
+
+
+def _opened(texts: SealedTexts, text: str) -> Document:
+    """Raises Unauthorized."""
+    try:
+        return texts.open(text)[0]
+    except NotOpened as error:
+        raise Unauthorized(f"{texts.prefix}: {error}") from None
