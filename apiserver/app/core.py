@@ -18,6 +18,7 @@ from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
 from apiserver.endpoints.cors import AllowedOrigins
+from apiserver.endpoints.recent_requests import RecentRequests
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.extensions.host.hooks import ExtensionHooks
@@ -79,6 +80,7 @@ class Core:
     extensions: ExtensionHooks
     origins: AllowedOrigins
     streams: WatchStreams
+    recent_requests: RecentRequests
     history: History | None
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float]
@@ -171,6 +173,7 @@ def build_core(config: Config, store: Storage, is_stale: IsStale | None, inputs:
             watches_max=config.serving.max_watches,
             make_stream=inputs.host.hooks.watch_stream,
         ),
+        recent_requests=RecentRequests(clock.time),
         history=history,
         loop=loop,
         clock=clock.time,

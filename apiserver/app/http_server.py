@@ -36,10 +36,11 @@ from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.openid import OpenId
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.profiles import Profiles
+from apiserver.endpoints.recent_requests import REQUESTS_PATH, RecentRequestList
 from apiserver.endpoints.removal_rehearsal import RemovalRehearsal
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
-from apiserver.endpoints.request_log import sample_traces
+from apiserver.endpoints.request_log import RequestLog, sample_traces
 from apiserver.endpoints.request_slots import SlotLimits
 from apiserver.endpoints.routes import AggregatedVersions, NonResourceEndpoints, ResourceHandlers, Routes
 from apiserver.endpoints.version import version_document
@@ -100,6 +101,7 @@ def build_endpoints(
         deprecated_requests=DeprecatedRequests(config.release, core.clock, worker),
         debugging={
             CLIENTS_PATH: ClientRequests(core.metrics.clients, core.streams, worker).respond,
+            REQUESTS_PATH: RecentRequestList(core.recent_requests, worker).respond,
             **({} if fairness is None else fairness.dump_handlers),
         },
         zpages=_zpages(core),
@@ -242,6 +244,7 @@ def build_http_server(
             core.loop_clock,
             core.offload,
             status_encoder,
+            RequestLog(core.recent_requests),
             serves_past=core.history is not None,
             follows_item_watch=config.deviations.item_watch,
             goaway_chance=config.serving.goaway_chance,

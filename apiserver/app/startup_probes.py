@@ -20,6 +20,7 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
+from apiserver.endpoints.request_log import RequestLog
 from apiserver.meta.errors import ServiceUnavailable
 
 DRAIN_S: Final = 1.0
@@ -40,6 +41,7 @@ async def answering_probes(
             core.loop_clock,
             core.offload,
             StatusEncoder(core.brand, core.meta_encoders, has_cbor=config.has_cbor),
+            RequestLog(core.recent_requests),
             follows_item_watch=config.deviations.item_watch,
         )
     )

@@ -36,8 +36,9 @@ On the way out:
     websocket        writes it as messages of a WebSocket, if the client asks for one
 
 Endpoints in this package: `discovery`, `openapi`, `openid`, `health`, `version`, `zpages`, `profiles`,
-`debug_flags`, which sets the log level, `deprecated_requests`, which lists the users of deprecated APIs, and
-`client_requests`, which lists the clients that send the most requests. The last two list those of one process
+`debug_flags`, which sets the log level, `deprecated_requests`, which lists the users of deprecated APIs,
+`client_requests`, which lists the clients that send the most requests, and `recent_requests`, which lists the
+last requests that were slow, refused, or failed. The last three list those of one process
 (`worker_identity`).
 
 What it guarantees: a client that is slow, silent or gone costs bounded memory and no time of others (see the

@@ -25,6 +25,7 @@ def request_handler(
     clock: Callable[[], float],
     offload: Offload,
     status_encoder: StatusEncoder,
+    request_log: RequestLog,
     *,
     follows_item_watch: bool,
     serves_past: bool = False,
@@ -37,7 +38,7 @@ def request_handler(
     serves_past: whether the server has a history.
     goaway_chance: with which probability a connection closes after a response.
     """
-    audit_ids, request_log = new_audit_ids(), RequestLog()
+    audit_ids = new_audit_ids()
 
     async def handle_request(request: web.BaseRequest) -> web.StreamResponse:
         malformed = ""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
+from apiserver.endpoints.recent_requests import ERROR_MIN, EVERYDAY, RecentRequests
 from apiserver.meta.vocabulary import RequestInfo
 from apiserver.tracing.request_trace import Attributes, Tracer
 
@@ -26,10 +27,13 @@ _TRUSTED_GROUPS: Final = frozenset({"system:masters", "system:monitoring"})
 
 
 class RequestLog:
-    """Logs requests when they have ended. clock: in seconds, never goes back."""
+    """Logs requests when they have ended. clock: in seconds, never goes back.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    recent: gets the requests that were slow, refused, or failed.
+    """
+
+    def __init__(self, recent: RecentRequests, clock: Callable[[], float] = time.monotonic) -> None:
+        self._recent, self._clock = recent, clock
         self._second = self._logged = self._omitted = 0
 
     def ended(self, call: ApiCall) -> None:
@@ -38,8 +42,11 @@ class RequestLog:
         seconds = time.perf_counter() - trace.began
         if trace.span is not None:
             trace.end_span(_attributes(call, trace.audit_id), is_error=call.status >= 500)
-        is_slow = seconds - trace.delayed_s >= SLOW_S
-        if is_slow and not call.info.is_long_running and self._may_log():
+        status = call.status
+        is_slow = seconds - trace.delayed_s >= SLOW_S and not call.info.is_long_running
+        if is_slow or (status >= ERROR_MIN and status not in EVERYDAY):
+            self._recent.add(call, seconds)
+        if is_slow and self._may_log():
             log.info(
                 "slow request: %s %s took %.0f ms: %s; %s",
                 call.info.method,

@@ -116,14 +116,15 @@ async def send_document(
 
 
 async def send_error(call: ApiCall, error: ApiError, recorded: ApiError | None = None) -> None:
-    """Send the Status of an error. recorded: the error for audit events, if it differs."""
+    """Send the Status of an error. recorded: the error for audit events and the like, if it differs."""
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
     if error.code == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="kubernetes-master"'
+    call.error = recorded or error
     if call.audit is not None:
-        call.audit.record_status((recorded or error).status())
+        call.audit.record_status(call.error.status())
     await _send_status(call, error.status(), error.code, headers)
 
 

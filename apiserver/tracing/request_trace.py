@@ -43,6 +43,17 @@ class Part(NamedTuple):
         return f"{self.name}{detail} {self.seconds * 1e3:.0f} ms"
 
 
+class LongestParts(NamedTuple):
+    """The longest parts of a request, in the order of their ends.
+
+    omitted: how many more there were. other_s: the seconds that are in none of all its parts.
+    """
+
+    parts: tuple[Part, ...]
+    omitted: int
+    other_s: float
+
+
 class Span(Protocol):
     """A part of a sampled request that is known to the collector. headers: those that identify it."""
 
@@ -101,13 +112,19 @@ class RequestTrace:
 
     def describe(self, seconds: float) -> str:
         """Returns the longest parts, in the order of their ends, and the time that is in none."""
-        parts = [Part._make(values) for values in self.parts]
-        shown = set(sorted(parts, key=lambda part: -part.seconds)[:LOGGED_PARTS_MAX])
-        texts = [str(part) for part in parts if part in shown and part.seconds >= LOGGED_PART_S_MIN]
+        longest = self.longest_parts(seconds, LOGGED_PARTS_MAX)
+        texts = [str(part) for part in longest.parts if part.seconds >= LOGGED_PART_S_MIN]
         if self.omitted:
             texts.append(f"{self.omitted} more parts")
-        rest_s = max(0.0, seconds - covered_s(parts))
-        return ", ".join([*texts, f"other {rest_s * 1e3:.0f} ms"])
+        return ", ".join([*texts, f"other {longest.other_s * 1e3:.0f} ms"])
+
+    def longest_parts(self, seconds: float, parts_max: int) -> LongestParts:
+        """Returns the longest parts of a request that took `seconds`."""
+        parts = [Part._make(values) for values in self.parts]
+        by_length = sorted(range(len(parts)), key=lambda number: -parts[number].seconds)
+        shown = tuple(parts[number] for number in sorted(by_length[:parts_max]))
+        omitted = self.omitted + len(parts) - len(shown)
+        return LongestParts(shown, omitted, max(0.0, seconds - covered_s(parts)))
 
 
 def covered_s(parts: Sequence[Part]) -> float:
