@@ -23,7 +23,8 @@ Kubernetes, with their APIs and feature gates. `load` keeps heavy work from the 
 memory, by threads and budgets; long lists take turns on the event loop, which `storage.event_loop_turns`
 gives.
 
-`audit` records requests. `controllers` run in the background, on the informers and work queues of
+`console` serves web pages on which people see and change what the server has, with the rights that they have
+anyway. `audit` records requests. `controllers` run in the background, on the informers and work queues of
 `controller_runtime`. `webhooks` has the code that all calls of webhooks share. `cli` reads the flags, and
 `app` builds every part once, connects them and runs the process; `metrics` measures, and `tracing` records
 where the time of each request goes. `testing` and `pytest_plugin` are for users: servers inside of their

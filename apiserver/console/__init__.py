@@ -2,7 +2,6 @@
 
     console       answers requests for /console/: pages, sessions, watches over one WebSocket
     static_files  the files of the pages, with the headers that bound what they may do
-    pages         the pages themselves: plain ES modules, run as they are; see pages/README.md
     logins        who is logged in: what codes, cookies and tokens of sessions hold, and when they end
     login_codes, session_endpoint
                   the endpoints that give out codes, and sessions for codes, tokens and cookies
@@ -12,6 +11,8 @@
     own_pages     tells requests of these pages from those of others
     small_documents, token_bucket
                   bounded bodies and rates
+
+The pages themselves are plain ES modules, run as they are; see pages/README.md.
 
 What it guarantees: the pages have no special rights. Everything they show and change goes through the
 API, with a token that the page holds in memory; what a user may not do, the page cannot do for them. The API

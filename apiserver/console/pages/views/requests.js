@@ -41,7 +41,7 @@ function Noted({ requests }) {
     `${each.verb} ${each.path}`,
     html`<span title=${each.userAgent}>${each.user}</span>`,
     `${number(Math.round(each.milliseconds))} ms`,
-    each.reason || Object.entries(each.phases ?? {}).map(([name, ms]) => `${name} ${Math.round(Number(ms))}`).join(", "),
+    each.message || each.reason || each.phases.map((/** @type {any} */ part) => `${part.name} ${part.detail && `(${part.detail}) `}${Math.round(part.milliseconds)}`).join(", "),
   ]);
   return html`<${SimpleTable} label="Slow or refused requests" columns=${["When", "Status", "Request", "User", "Time", "Why, or where the time went (ms)"]} rows=${rows} empty="None lately." />`;
 }
