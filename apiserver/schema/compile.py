@@ -589,10 +589,11 @@ _DATE_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 _ZONE: Final = r"(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
 _RFC3339: Final = re.compile(rf"{_DATE_TIME}(?:\.\d{{1,9}})?{_ZONE}", re.ASCII)
 _RFC3339_MICRO: Final = re.compile(rf"{_DATE_TIME}\.\d{{6}}{_ZONE}", re.ASCII)
-# Only days that every month has; others are checked by the calendar.
-_UTC: Final = re.compile(
-    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ", re.ASCII
+# All days but 29 February, which the calendar checks.
+_DAY: Final = (
+    r"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
 )
+_UTC: Final = re.compile(rf"\d{{4}}-{_DAY}T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ", re.ASCII)
 
 
 def _quantity(schema: Schema) -> _Walk:

@@ -402,6 +402,7 @@ def test_documents_are_normalised(
 # https://www.rfc-editor.org/rfc/rfc3339#section-5.6
 TIMES: Final = {
     "as it is kept": ("2024-02-29T23:59:59Z", "2024-02-29T23:59:59Z"),
+    "the last day of a month": ("2024-11-30T23:59:59Z", "2024-11-30T23:59:59Z"),
     "of another zone": ("2024-01-01T02:00:00+02:00", "2024-01-01T00:00:00Z"),
     "of a zone west of Greenwich": ("2023-12-31T20:30:00-03:30", "2024-01-01T00:00:00Z"),
     "the year 0": ("0000-01-01T00:00:00Z", "0000-01-01T00:00:00Z"),
@@ -434,6 +435,7 @@ NO_TIMES: Final = {
     "a blank for the T": "2024-01-01 00:00:00Z",
     "no such month": "2024-13-01T00:00:00Z",
     "no such day of this month": "2024-02-30T00:00:00Z",
+    "no such day of a short month": "2024-04-31T00:00:00Z",
     "no such day of this year": "2023-02-29T00:00:00Z",
     "no such day of the year 0": "0000-02-30T00:00:00Z",
     "a year that only the server writes": "10000-01-01T00:59:59Z",
