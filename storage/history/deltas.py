@@ -144,14 +144,15 @@ def _common_prefix(one: bytes, other: bytes) -> int:
 
 def _common_suffix(one: bytes, other: bytes, length_max: int) -> int:
     """Returns how many bytes two values have in common at their end, at most `length_max`."""
-    low, high = 0, length_max
+    end, shift = len(one), len(other) - len(one)
+    low, high = end - length_max, end
     while low < high:
-        middle = (low + high + 1) // 2
-        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
-            low = middle
+        middle = (low + high) // 2
+        if one[middle:high] == other[middle + shift : high + shift]:
+            high = middle
         else:
-            high = middle - 1
-    return low
+            low = middle + 1
+    return end - high
 
 
 def _number(number: int) -> bytes:

@@ -2,6 +2,7 @@
 
     authors    makes the notes about the authors of writes, which the store keeps and delivers with them
     recorder   follows the watch cache, and records each change in `storage.history`
+    missed_changes    reads from the store what the recorder has missed
     forms      what is recorded of an object: no values of Secrets
     policy     which resources are recorded
     past       reads the objects of a past moment, and the versions of one

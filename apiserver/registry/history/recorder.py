@@ -11,25 +11,24 @@ store; what the store has compacted meanwhile becomes a gap.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from functools import partial
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from apiserver.registry.history.authors import read_note
 from apiserver.registry.history.forms import RecordedForms
+from apiserver.registry.history.missed_changes import MissedChange, MissedChanges, missed_changes
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.encryption.chains import CannotEncrypt, KeyNeeded
 from apiserver.storage.errors import RevisionCompacted, RevisionTooLarge, StorageError
-from apiserver.storage.history.changes import UNKNOWN_AUTHOR, Change, Span
+from apiserver.storage.history.changes import UNKNOWN_AUTHOR, Author, Change, Span
 from apiserver.storage.history.undo_log import UndoLog
-from apiserver.storage.interface import Event, ReadAt, Storage, Stored, Watch
-from apiserver.storage.keys import prefix_range, resource_of
-from apiserver.storage.watch_cache import CacheEvent, KeyVersion
-from apiserver.storage.watch_cache.reflector import PROGRESS_INTERVAL_S
+from apiserver.storage.interface import Event, ReadAt, Storage, Stored
+from apiserver.storage.watch_cache import CacheEvent
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +36,6 @@ log = logging.getLogger(__name__)
 COLLECT_S: Final = 0.25
 # What may be collected. Beyond that, the recorder reads the changes from the store, when it gets there.
 COLLECTED_BYTES_MAX: Final = 8 * 1024 * 1024
-# What is written in one transaction while the recorder catches up.
-CAUGHT_UP_AT_ONCE: Final = 500
-# The values that it keeps meanwhile; others are read from the store again.
-CAUGHT_UP_BYTES_MAX: Final = 4 * 1024 * 1024
 # How often a read or write is tried again because a key had to be fetched, as in `storage.encryption.store`.
 KEY_FETCHES_MAX: Final = 8
 _SHUTTING_DOWN: Final = "the server is shutting down"
@@ -56,15 +51,6 @@ _T = TypeVar("_T")
 
 # Changes that the cache has seen, and when, in milliseconds since 1970.
 _Seen: TypeAlias = tuple[int, Sequence[CacheEvent[StoredObject]]]
-
-
-class _KeyChange(NamedTuple):
-    """A change of one key, with the version that it has replaced."""
-
-    key: str
-    revision: int
-    before: KeyVersion[StoredObject] | None
-    after: StoredObject | None
 
 
 class Recorder:
@@ -242,12 +228,18 @@ class Recorder:
         ordered = [(event.revision, at_ms, event) for at_ms, events in seen for event in events]
         ordered.sort(key=itemgetter(0))
         ordered = [each for each in ordered if self._is_kept(each[2].version.key, each[0])]
-        found = []
-        for revision, at_ms, event in ordered:
-            version = event.version
-            change = _KeyChange(version.key, revision, event.previous, version.value)
-            found.append(self._change(change, notes.get(revision), at_ms))
-        return found
+        return [self._change(event, notes.get(revision), at_ms) for revision, at_ms, event in ordered]
+
+    def _change(self, event: CacheEvent[StoredObject], note: bytes | None, at_ms: int) -> Change:
+        version, before = event.version, event.previous
+        key, after = version.key, version.value
+        previous, since = None, 0
+        # The value after a create is never looked at.
+        newer = None if after is None else b""
+        if before is not None and before.value is not None:
+            previous, since = self._forms.of(key, before.value), before.revision
+            newer = None if after is None else self._forms.of(key, after)
+        return Change(key, event.revision, since, previous, newer, *self._made(note, at_ms))
 
     def _is_kept(self, key: str, revision: int) -> bool:
         """Whether the policy keeps the changes of a key. Notes what it drops."""
@@ -255,27 +247,20 @@ class Recorder:
             self._dropped[resource] = max(revision, self._dropped.get(resource, 0))
         return not resource
 
-    def _change(self, change: _KeyChange, noted: bytes | None, at_ms: int | None) -> Change:
-        """Returns a change as it is recorded. noted: the note about its author.
+    def _made(self, noted: bytes | None, at_ms: int | None) -> tuple[int, Author, str]:
+        """Returns when a change was made, who made it, and the audit ID, as in `Change`.
 
-        at_ms: when the cache has seen it; None if it has not.
+        noted: the note about it, if there is one. at_ms: when the cache has seen it; None if it has not.
         """
-        key, revision, before, after = change
         note = None if noted is None else read_note(noted)
         author, audit_id = (UNKNOWN_AUTHOR, "") if note is None else (note.author, note.audit_id)
-        previous, since = None, 0
-        # The value after a create is never looked at.
-        newer = None if after is None else b""
-        if before is not None and before.value is not None:
-            previous, since = self._forms.of(key, before.value), before.revision
-            newer = None if after is None else self._forms.of(key, after)
         if at_ms is None:
             # The clock of another replica may be ahead.
             at_ms = 0 if note is None else min(note.at_ms, int(self._clock() * 1000))
         # Times are in the order of revisions, though clocks differ, and are set back.
         if at_ms > self._written_ms:
             self._written_ms = at_ms
-        return Change(key, revision, since, previous, newer, self._written_ms, author, audit_id)
+        return self._written_ms, author, audit_id
 
     # ---- reading the store
 
@@ -331,54 +316,27 @@ class Recorder:
 
     async def _read_store(self, after: int, until: int) -> None:
         """Record what the store has of the changes in a span. Raises OSError, StorageError."""
-        values = _Values(self._store)
-        watch = self._store.watch(prefix_range(self._prefix + "/"), after=after)
-        missed: list[_KeyChange] = []
-        notes: dict[int, bytes] = {}
-        size, written = 0, after
-        # The last revisions may be of keys that the watch does not deliver.
-        progress = asyncio.create_task(_request_progress(watch), name="history-progress")
-        try:
-            async for batch in watch:
-                for event in batch.events:
-                    if event.mod_revision > until:
-                        break
-                    if event.note:
-                        notes[event.mod_revision] = event.note
-                    if resource_of(self._prefix, event.key) is None:
-                        continue
-                    before = await values.before(event)
-                    values.put(event)
-                    missed.append(self._missed(event, before))
-                    size += len(event.value or b"") + (0 if before is None else len(before.value))
-                reached = min(batch.revision, until)
-                if len(missed) >= CAUGHT_UP_AT_ONCE or size > CAUGHT_UP_BYTES_MAX or reached == until:
-                    write = partial(self._append_missed, missed, notes, Span(written, reached))
-                    missed, notes, size, written = [], {}, 0, reached
-                    await self._in_thread(write)
-                if reached == until:
-                    return
-        finally:
-            progress.cancel()
-            await watch.close()
+        async with aclosing(missed_changes(self._store, self._prefix, Span(after, until))) as parts:
+            async for missed in parts:
+                await self._in_thread(partial(self._append_missed, missed))
 
-    def _append_missed(self, missed: Iterable[_KeyChange], notes: Mapping[int, bytes], span: Span) -> None:
+    def _append_missed(self, missed: MissedChanges) -> None:
         """Write changes that were read from the store, in the thread."""
-        kept = [each for each in missed if self._is_kept(each.key, each.revision)]
-        self._append([self._change(each, notes.get(each.revision), None) for each in kept], span)
+        kept = [each for each in missed.changes if self._is_kept(each.key, each.revision)]
+        changes = [self._missed_change(each, missed.notes.get(each.revision)) for each in kept]
+        self._append(changes, missed.span)
 
-    def _missed(self, event: Event, before: Stored | None) -> _KeyChange:
-        previous = None
+    def _missed_change(self, change: MissedChange, note: bytes | None) -> Change:
+        key, revision, before, after = change
+        previous, since = None, 0
+        newer = None if after is None else b""
         if before is not None:
-            previous = KeyVersion(
-                *(event.key, self._decode(before)),
-                revision=before.mod_revision,
-                create_revision=before.create_revision,
-            )
-        after = None
-        if event.value is not None:
-            after = self._decode(Stored(event.key, event.value, event.create_revision, event.mod_revision))
-        return _KeyChange(event.key, event.mod_revision, previous, after)
+            previous, since = before.recorded_form(self._form_of), before.revision
+            newer = None if after is None else after.recorded_form(self._form_of)
+        return Change(key, revision, since, previous, newer, *self._made(note, None))
+
+    def _form_of(self, stored: Stored) -> bytes:
+        return self._forms.of(stored.key, self._decode(stored))
 
     # ---- reads of the history
 
@@ -447,40 +405,3 @@ class Recorder:
             except KeyNeeded as needed:
                 await needed.fetch()
         raise OSError("a key of encryption at rest is not available")
-
-
-async def _request_progress(watch: Watch) -> None:
-    """Request progress again and again, as a store may drop a request."""
-    while True:
-        await asyncio.sleep(PROGRESS_INTERVAL_S)
-        with contextlib.suppress(StorageError):
-            await watch.request_progress()
-
-
-class _Values:
-    """The last values of keys while the events of a store are read, within a bound."""
-
-    def __init__(self, store: Storage) -> None:
-        self._store = store
-        self._last: dict[str, Stored | None] = {}
-        self._bytes = 0
-
-    async def before(self, event: Event) -> Stored | None:
-        """Returns the value that an event has replaced. Raises StorageError."""
-        if event.is_create:
-            return None
-        if event.key in self._last:
-            return self._last[event.key]
-        return (await self._store.get(event.key, ReadAt.exactly(event.mod_revision - 1))).stored
-
-    def put(self, event: Event) -> None:
-        """Remember the value that an event has written."""
-        old = self._last.pop(event.key, None)
-        self._bytes -= 0 if old is None else len(old.value)
-        if event.value is None:
-            return
-        self._last[event.key] = Stored(event.key, event.value, event.create_revision, event.mod_revision)
-        self._bytes += len(event.value)
-        while self._bytes > CAUGHT_UP_BYTES_MAX:
-            oldest = self._last.pop(next(iter(self._last)))
-            self._bytes -= 0 if oldest is None else len(oldest.value)
