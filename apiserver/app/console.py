@@ -16,6 +16,7 @@ from apiserver.endpoints.middleware import OpenPaths
 if TYPE_CHECKING:
     from apiserver.console.console import Console
     from apiserver.console.oidc_logins import OidcLogins
+    from apiserver.console.watches.multiplexer import WatchAccess
 
 _PREFIX: Final = "/console"
 
@@ -55,6 +56,7 @@ class LazyConsole:
     def _build(self) -> Console:
         from apiserver.console.console import Console, ConsoleAccess
         from apiserver.console.redeemed_codes import RedeemedCodes
+        from apiserver.console.watches.endpoint import WatchesEndpoint
 
         core, access = self._core, self._access
         tokens = access.authentication.console_tokens
@@ -70,7 +72,19 @@ class LazyConsole:
                 core.clock,
             ),
             self._oidc(),
+            WatchesEndpoint(self._watch_access(), core.metrics.requests),
             read_only=core.config.console.console_read_only,
+        )
+
+    def _watch_access(self) -> WatchAccess:
+        from apiserver.console.watches.multiplexer import WatchAccess
+
+        core, access = self._core, self._access
+        return WatchAccess(
+            core.hooks.authentication(access.authentication.chain),
+            access.certificates,
+            core.origins,
+            core.config.authorization.authorization_recheck_interval_s,
         )
 
     def _oidc(self) -> OidcLogins | None:

@@ -11,6 +11,7 @@
     own_pages     tells requests of these pages from those of others
     small_documents, token_bucket
                   bounded bodies and rates
+    watches       many watches over one WebSocket
 
 The pages themselves are plain ES modules, run as they are; see pages/README.md.
 

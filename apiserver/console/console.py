@@ -16,13 +16,16 @@ from apiserver.console.redeemed_codes import RedeemedCodes
 from apiserver.console.session_endpoint import SessionEndpoint
 from apiserver.console.small_documents import send_small_document
 from apiserver.console.static_files import StaticFiles
+from apiserver.console.watches.endpoint import WatchesEndpoint
 from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.request_info import CONSOLE_WATCHES
 from apiserver.endpoints.responses import send
 from apiserver.meta.errors import MethodNotAllowed
 from apiserver.meta.vocabulary import Document
 
 PREFIX: Final = "/console/"
 CONFIG_PATH: Final = "/console/config"
+_OF_USERS: Final = frozenset({login_codes.PATH, CONSOLE_WATCHES})
 
 
 class ConsoleAccess(NamedTuple):
@@ -43,8 +46,10 @@ class ConsoleAccess(NamedTuple):
 class Console:
     """The console of a server. oidc: None if no issuer is configured."""
 
-    def __init__(self, access: ConsoleAccess, oidc: OidcLogins | None, *, read_only: bool) -> None:
-        self._files = StaticFiles()
+    def __init__(
+        self, access: ConsoleAccess, oidc: OidcLogins | None, watches: WatchesEndpoint, *, read_only: bool
+    ) -> None:
+        self._files, self._watches = StaticFiles(), watches
         self._oidc, self._read_only = oidc, read_only
 
         async def review(token: str) -> Identity:
@@ -61,7 +66,7 @@ class Console:
         if path == PREFIX[:-1]:
             await send(call, 301, b"", "", {"Location": PREFIX})
             return True
-        if not path.startswith(PREFIX) or path == login_codes.PATH:
+        if not path.startswith(PREFIX) or path in _OF_USERS:
             return False
         if path == session_endpoint.PATH:
             await self._session.respond(call)
@@ -73,9 +78,13 @@ class Console:
 
     async def answer_user(self, call: ApiCall) -> bool:
         """Answer a request whose user needs no right for it. Returns whether it was one. Raises ApiError."""
-        if call.info.path != login_codes.PATH:
+        path = call.info.path
+        if path not in _OF_USERS:
             return False
-        await self._login_codes.respond(call)
+        if path == CONSOLE_WATCHES:
+            await self._watches.respond(call)
+        else:
+            await self._login_codes.respond(call)
         return True
 
     async def _send_config(self, call: ApiCall) -> None:

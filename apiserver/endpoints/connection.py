@@ -96,6 +96,9 @@ class Connection(web.RequestHandler):
     asker: the user of the last request whose user is known. offload: the last one of a user's request.
     audited: the user of the last recorded request, three headers of the client, and the record of both.
     held_bytes, is_shared, may_stall: see `unread_answers.UnreadConnection`.
+    on_writable: called, once, when the transport takes data again.
+    on_finish: ends the response that is under way, because the server is stopping, if it would not end by
+        itself.
     """
 
     def __init__(self, manager: Server, **options: Any) -> None:
@@ -113,8 +116,8 @@ class Connection(web.RequestHandler):
         self._loop_monitor = manager.loop_monitor
         self.certificate: PeerCertificate | None = None
         self.is_last_answer = False
-        # Called, once, when the transport takes data again.
         self.on_writable: Callable[[], None] | None = None
+        self.on_finish: Callable[[], None] | None = None
 
     @property
     def is_answering(self) -> bool:
@@ -130,6 +133,12 @@ class Connection(web.RequestHandler):
 
     def prolong_idleness(self, seconds: float) -> None:
         self._next_keepalive_close_time += seconds
+
+    def sibling(self) -> Connection:
+        """Returns a new connection of the same server. Raises ConnectionResetError if this one is lost."""
+        if self._manager is None:
+            raise ConnectionResetError("the client is gone")
+        return cast(Server, self._manager)()
 
     def data_received(self, data: bytes) -> None:
         if self._loop_monitor.is_resting:
@@ -171,6 +180,8 @@ class Connection(web.RequestHandler):
         self.is_last_answer = True
         if not self.is_answering:
             self.force_close()
+        elif self.on_finish is not None:
+            self.on_finish()
 
     def pause_writing(self) -> None:
         super().pause_writing()

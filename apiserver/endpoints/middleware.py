@@ -220,7 +220,7 @@ def authenticate(
                 token = read_protocols(headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL)).token
                 if token and not bearer_token(authorization):
                     authorization = f"Bearer {token}"
-            certificate = connection.certificate or _identify(connection, certificates)
+            certificate = connection.certificate or identify(connection, certificates)
             began = time.perf_counter()
             try:
                 found = await chain(Credentials(certificate, authorization, headers), call.info.path)
@@ -256,7 +256,7 @@ def _annotate(call: ApiCall, annotations: Sequence[tuple[str, str]]) -> None:
             call.audit.annotate(call.audit.keys.authentication + name, value)
 
 
-def _identify(connection: Connection, certificates: PeerCertificates) -> PeerCertificate:
+def identify(connection: Connection, certificates: PeerCertificates) -> PeerCertificate:
     """Returns the identity that the client certificate proves, determined once per connection."""
     transport, found = connection.transport, NO_CERTIFICATE
     # None, too, if the connection has been lost.

@@ -30,8 +30,10 @@ _PAST: Final = "/at/"
 # The subresource of objects that has their versions, in paths and in authorization; no discovery names it.
 HISTORY: Final = "history"
 PROFILES_PREFIX: Final = "/debug/pprof/"
-# It takes as long as its client wants, as in kube-apiserver.
-_CPU_PROFILE: Final = f"{PROFILES_PREFIX}profile"
+# The WebSocket that carries many watches: see `apiserver.console.watches`.
+CONSOLE_WATCHES: Final = "/console/watches"
+# They take as long as their clients want; the CPU profile as in kube-apiserver.
+_LONG_RUNNING: Final = frozenset({f"{PROFILES_PREFIX}profile", CONSOLE_WATCHES})
 # Of requests that change nothing, unless they are passed on to another server.
 READ_VERBS: Final = frozenset({"get", "list", "watch", "head", "options"})
 _VERBS: Final = {
@@ -128,7 +130,7 @@ def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
         path = unquote(raw_path, errors="strict")
     except UnicodeDecodeError:
         raise MalformedRequest("the path is not UTF-8") from None
-    other = RequestInfo(method, path, method.lower(), is_long_running=path == _CPU_PROFILE)
+    other = RequestInfo(method, path, method.lower(), is_long_running=path in _LONG_RUNNING)
     parts = path.removeprefix("/").removesuffix("/").split("/")
     if ("" in parts and not _is_proxied(parts)) or "\0" in path:
         return other

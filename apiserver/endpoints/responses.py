@@ -290,7 +290,7 @@ class Stream:
 
     def write_frames(self, frames: bytes) -> None:
         """Write data that has been framed as chunks already."""
-        self._write_raw(frames if self._is_chunked else _without_framing(frames))
+        self._write_raw(frames if self._is_chunked else without_framing(frames))
 
     async def drain(self) -> None:
         await self._call.connection.drain(self._call.release_slot)
@@ -346,7 +346,8 @@ class ForwardedAnswer(Stream):
         self._write_raw(_forwarded_head(call, status, list(headers)) + framing)
 
 
-def _without_framing(chunks: bytes) -> bytes:
+def without_framing(chunks: bytes) -> bytes:
+    """Returns the data of chunks that `chunk` has made."""
     return b"".join(each[each.index(b"\r\n") + 2 :].removesuffix(b"\r\n") for each in split_chunks(chunks))
 
 

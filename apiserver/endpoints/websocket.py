@@ -59,12 +59,16 @@ def asks_for_websocket(request: web.BaseRequest) -> bool:
 
 def message(opcode: int, payload: bytes) -> bytes:
     """Returns a message of a server, in one frame (RFC 6455, 5.2)."""
-    size = len(payload)
+    return message_head(opcode, len(payload)) + payload
+
+
+def message_head(opcode: int, size: int) -> bytes:
+    """Returns what precedes the payload of a message of a server. size: of the payload, in bytes."""
     if size <= _SHORT_MAX:
-        return b"%c%c%b" % (_FINAL | opcode, size, payload)
+        return b"%c%c" % (_FINAL | opcode, size)
     if size < 1 << 16:
-        return b"%c%c%b%b" % (_FINAL | opcode, _TWO_BYTES, size.to_bytes(2, "big"), payload)
-    return b"%c%c%b%b" % (_FINAL | opcode, _EIGHT_BYTES, size.to_bytes(8, "big"), payload)
+        return b"%c%c%b" % (_FINAL | opcode, _TWO_BYTES, size.to_bytes(2, "big"))
+    return b"%c%c%b" % (_FINAL | opcode, _EIGHT_BYTES, size.to_bytes(8, "big"))
 
 
 def split_messages(messages: bytes) -> Sequence[bytes]:

@@ -289,6 +289,8 @@ class TooManyRequests(ApiError):
     a request without a seat or slot              `endpoints.priority_and_fairness`, `endpoints.request_slots`
     a body that exceeds the memory                `endpoints.body_limits`
     a watch beyond its user's share               `endpoints.watch_stream`
+    a WebSocket for watches beyond that           `console.watches.endpoint`
+    a watch too many on one WebSocket             `console.watches.multiplexer`
     a watch beyond those of an extension          `extensions.host.virtual_registry`
     heavy work while its lane of threads is full  `load.offload`
     requests while memory is low                  `endpoints.load_shedding`

@@ -49,6 +49,8 @@ _VERBS: Final = {
     "delete": "DELETE",
     "deletecollection": "DELETECOLLECTION",
 }
+# Of requests that last as long as the client likes, but for watches.
+_CONNECT: Final = "CONNECT"
 _COMPONENT: Final = "apiserver"
 # Before Python 3.12, looking up a member of HTTPStatus is a call.
 _TOO_MANY_REQUESTS: Final = int(HTTPStatus.TOO_MANY_REQUESTS)
@@ -223,6 +225,8 @@ def _subject(call: ServedCall, resource: ServedResource | None) -> _Subject:
     info = call.info
     verb = _VERBS.get(info.verb) or (info.method if info.method in _METHODS else OTHER)
     if resource is None:
+        if info.is_long_running and not info.is_resource:
+            verb = _CONNECT  # Its duration says nothing of how long a GET takes.
         # What is not served has no labels: strangers could make up any number of them.
         return _NO_RESOURCE, verb, "", ""
     if verb == "PATCH" and call.is_apply:
@@ -231,7 +235,7 @@ def _subject(call: ServedCall, resource: ServedResource | None) -> _Subject:
     if info.subresource in resource.subresources:
         subresource = info.subresource
         if subresource in CONNECTING_SUBRESOURCES:
-            verb = "CONNECT"
+            verb = _CONNECT
     # As k8s.io/apiserver's CleanScope does.
     scope = "namespace" if info.namespace else "cluster"
     if info.name or info.verb == "create":

@@ -5,7 +5,6 @@ https://www.rfc-editor.org/rfc/rfc6455, and kube-apiserver's handlers/watch.go a
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -20,17 +19,12 @@ from tests.support.api import Answer, Api
 from tests.support.objects import config_map
 from tests.support.server_process import ServerProcess
 from tests.support.websocket_client import connected
+from tests.support.websocket_tokens import TOKEN_PREFIX, token_protocol
 
-TOKEN_PREFIX: Final = "base64url.bearer.authorization.k8s.io."
 ANY: Final = "base64.binary.k8s.io"
 ALLOWED: Final = "https://board.example"
 # Shorter and longer than the lengths that a frame has one, two and eight bytes for.
 SIZES: Final = (0, 1, 60_000, 70_000)
-
-
-def token_protocol(token: bytes | str) -> str:
-    encoded = token if isinstance(token, bytes) else token.encode()
-    return TOKEN_PREFIX + base64.urlsafe_b64encode(encoded).decode().rstrip("=")
 
 
 ADMIN: Final = token_protocol("admin-token")

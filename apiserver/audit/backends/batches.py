@@ -13,6 +13,7 @@ from typing import Final
 from apiserver.audit.backends.dropped_events import DroppedEvents
 from apiserver.audit.backends.options import DeliveryOptions
 from apiserver.audit.events import Event, Render, size_of
+from apiserver.load.throttle import Throttle
 
 # What waits and what is being sent, together: objects of requests and responses may be large.
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -20,21 +21,6 @@ HELD_BYTES_MAX: Final = 128 * 1024 * 1024
 _LINGER_S: Final = 0.05
 # Why events are lost that come when the last ones were written.
 STOPPED: Final = "the server has stopped"
-
-
-class Throttle:
-    """A token bucket: allows `burst` tokens at once, and `qps` per second in the long run."""
-
-    def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
-        self._qps, self._burst, self._clock = qps, float(burst), clock
-        self._tokens, self._at = float(burst), clock()
-
-    def take(self) -> float:
-        """Take a token. Returns the seconds to wait until it is available."""
-        now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps) - 1
-        self._at = now
-        return max(0.0, -self._tokens / self._qps)
 
 
 class Batches:

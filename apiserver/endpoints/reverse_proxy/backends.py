@@ -260,7 +260,7 @@ async def read_head(reader: asyncio.StreamReader) -> AnswerHead:
     try:
         while True:
             raw = await reader.readuntil(b"\r\n\r\n")
-            head = _parse_head(raw)
+            head = parse_head(raw)
             if head.status == 101 or head.status >= 200:
                 return head
     except asyncio.LimitOverrunError:
@@ -273,8 +273,8 @@ async def read_head(reader: asyncio.StreamReader) -> AnswerHead:
         raise BackendRequestFailed(_os_error(error)) from None
 
 
-def _parse_head(raw: bytes) -> AnswerHead:
-    """Parses the head of a response."""
+def parse_head(raw: bytes) -> AnswerHead:
+    """Parses the head of a response, with the empty line at its end. Raises BackendRequestFailed."""
     if is_malformed(raw):
         raise AmbiguousAnswer(str(MalformedHead()))
     status, *lines = raw[:-4].split(b"\r\n")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import RequestInfo
 from apiserver.metrics.controllers import ApiServiceMetrics
 from apiserver.metrics.requests import RequestEnding, RequestMetrics
 from apiserver.metrics.series import Family
@@ -29,7 +30,7 @@ def requests() -> tuple[Callable[[], Iterable[Family]], Observe]:
     metrics, codes = RequestMetrics(), itertools.count(200)
 
     def observe(name: str) -> None:
-        target = SimpleNamespace(method="GET", verb="get", namespace="", name=name, subresource="")
+        target = RequestInfo("GET", f"/{name}", "get")
         call: Any = SimpleNamespace(
             info=target,
             query={},

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.audit.backends.batches import HELD_BYTES_MAX, Batches, Throttle
+from apiserver.audit.backends.batches import HELD_BYTES_MAX, Batches
 from apiserver.audit.backends.dropped_events import DroppedEvents
 from apiserver.audit.backends.fan_out import Backend, Backends, TruncatingBackend
 from apiserver.audit.backends.log_backend import TURNS_MAX, LogBackend, WriterThread
@@ -329,14 +329,6 @@ async def test_as_many_batches_are_under_way_as_may_be() -> None:
     assert len(found.batches) == 2
     assert buffer.abandon() == 8
     running.cancel()
-
-
-def test_a_throttle_lets_a_burst_through_and_then_so_many_per_second() -> None:
-    now = 0.0
-    throttle = Throttle(10, 3, lambda: now)
-    assert [round(throttle.take(), 3) for _ in range(5)] == [0, 0, 0, 0.1, 0.2]
-    now = 10.0
-    assert [round(throttle.take(), 3) for _ in range(4)] == [0, 0, 0, 0.1]
 
 
 # ---- the webhook
