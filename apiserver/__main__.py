@@ -226,6 +226,7 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[Callable[[Sequence[str]], int], int]]] = 
     "migrate": (partial(_storage, "migrate"), exit_codes.FAILURE),
     "auth": (partial(_ask, "auth"), exit_codes.USAGE),
     "deprecations": (partial(_ask, "deprecations"), exit_codes.USAGE),
+    "console": (partial(_ask, "console"), exit_codes.FAILURE),
     "top": (partial(_ask, "top"), exit_codes.FAILURE),
     "history": (partial(_ask, "history"), exit_codes.FAILURE),
     "conformance": (partial(_run_alone, "conformance"), exit_codes.USAGE),

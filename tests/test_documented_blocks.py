@@ -90,6 +90,14 @@ NOT_RUN: Final[dict[tuple[str, str], str]] = {
         "docs/developing/browsers.md",
         "const headers = {Authorization: `Bearer ${token}`};",
     ): "needs a browser; tests/server/test_websocket.py watches tables",
+    (
+        "docs/operating/console.md",
+        "apiserver console --kubeconfig apiserver-data/admin.kubeconfig",
+    ): "opens a browser; tests/server/test_console_command.py has one",
+    (
+        "docs/operating/console.md",
+        "apiserver --oidc-issuer-url=https://login.example.com --oidc-client-id=kubernetes \\",
+    ): "needs an OpenID provider; tests/server/test_console_oidc.py has one",
     ("docs/operating/upgrade.md", "docker compose build"): CONTAINERS,
 }
 # Pages all of whose blocks are not run here.

@@ -59,6 +59,7 @@ OTHERS: Final = {
     | {"image", "resource-name", "server", "subresource", "token"},
     "apiserver audit": {"by", "denied"},
     "apiserver conformance": {"area", "features", "kubeconfig", "server", "token-alice", "webhook-host"},
+    "apiserver console": {"kubeconfig", "no-open"},
     "apiserver convert": {"output-version", "strict"},
     "apiserver crd": {"release"},
     "apiserver deprecations": {"fail-in", "kubeconfig", "server", "token-file", "certificate-authority"},

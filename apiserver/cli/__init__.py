@@ -28,8 +28,9 @@ storage                      `apiserver storage rewrite`, which is also `apiserv
 rewriter                     has a server rewrite its objects and its history
 storage_copy                 `apiserver storage copy`
 deprecations                 `apiserver deprecations`
+console                      `apiserver console`
 top                          `apiserver top`
-worker_answers               asks all workers of a server, for these two
+worker_answers               asks all workers of a server, for `top` and `deprecations`
 history                      `apiserver history`: shows and undoes changes of an object
 conformance                  `apiserver conformance`
 printing                     prints the output of subcommands, with control characters escaped

@@ -58,6 +58,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "types": Command("Generate Python classes from API types.", "apiserver.cli.types_generate"),
         "doctor": Command("Find problems with a server and its environment.", "apiserver.app.doctor.command"),
         "deprecations": Command("Show which clients call deprecated APIs.", "apiserver.cli.deprecations"),
+        "console": Command("Open the console of a running server.", "apiserver.cli.console"),
         "top": Command("Show which clients send the most requests.", "apiserver.cli.top"),
         "history": Command("Show, compare and undo changes of objects.", "apiserver.cli.history.command"),
         "auth": Command("Explain why a request is allowed or denied.", "apiserver.cli.auth_explain"),

@@ -15,7 +15,7 @@ from apiserver.cli.argument_parser import Parser, filled, help_width
 from apiserver.cli.commands import COMMANDS, HELP
 
 _ABOUT: Final = """
-apiserver serves the Kubernetes API without a cluster, on an embedded store or etcd.
+apiserver serves the Kubernetes API, on an embedded store or etcd.
 """
 _MORE: Final = """
 'apiserver COMMAND --help' describes a command.
