@@ -104,6 +104,7 @@ NOT_RUN: Final[dict[tuple[str, str], str]] = {
 PAGES_NOT_RUN: Final[dict[str, str]] = {
     "docs/reference/conformance.md": "long; tests/server/test_conformance_command.py runs the command",
     "docs/reference/command-line.md": "the help of the commands, which `make docs` writes",
+    "docs/reference/console-api.md": "requests and responses; tests/server/test_console_*.py send them",
     "docs/reference/testing-api.md": "signatures, which `make docs` writes",
     "docs/operating/alerts.md": "expressions; tests/deploy/test_prometheus.py checks them",
     "docs/operating/install.md": f"{INSTALLS}; Docker {CONTAINERS}",
