@@ -9,8 +9,8 @@
                   notes in the store which codes are used up
     oidc_logins   logins at the OIDC issuer
     own_pages     tells requests of these pages from those of others
-    small_documents, token_bucket
-                  bounded bodies and rates
+    small_documents
+                  bounded bodies
     watches       many watches over one WebSocket
 
 The pages themselves are plain ES modules, run as they are; see pages/README.md.

@@ -25,7 +25,7 @@ from apiserver.auth.authn.identity_provider import Discovery, ProviderFailed
 from apiserver.auth.authn.jwt_authenticators import JwtAuthenticator
 from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
 from apiserver.console.logins import Login, Logins
-from apiserver.console.token_bucket import TokenBucket
+from apiserver.load.token_bucket import TokenBucket
 from apiserver.meta.errors import ServiceUnavailable, TooManyRequests, Unauthorized
 from apiserver.meta.vocabulary import Document
 

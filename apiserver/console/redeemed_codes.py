@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.console.token_bucket import TokenBucket
+from apiserver.load.token_bucket import TokenBucket
 from apiserver.meta.errors import TooManyRequests
 from apiserver.storage.errors import KeyExists, LeaseNotFound
 from apiserver.storage.interface import Storage

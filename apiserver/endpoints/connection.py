@@ -135,10 +135,15 @@ class Connection(web.RequestHandler):
         self._next_keepalive_close_time += seconds
 
     def sibling(self) -> Connection:
-        """Returns a new connection of the same server. Raises ConnectionResetError if this one is lost."""
+        """Returns a new connection of the same server for the same client, which has no transport yet.
+
+        Raises ConnectionResetError if this one is lost.
+        """
         if self._manager is None:
             raise ConnectionResetError("the client is gone")
-        return cast(Server, self._manager)()
+        sibling = cast(Server, self._manager)()
+        sibling.certificate = self.certificate
+        return sibling
 
     def data_received(self, data: bytes) -> None:
         if self._loop_monitor.is_resting:

@@ -5,7 +5,7 @@
     switch_interval   makes threads yield the interpreter to the event loop sooner
     fair_queue        queues on the event loop whose items get turns, by holder or by time
     user_shares       the share that each user may hold of a common pool
-    throttle          a token bucket, by which work waits that comes too fast
+    token_bucket      limits how often something happens
     unread_answers    drops responses that clients do not read in time, or when there are too many
     memory_budget     the memory that the process may have, and how near to it the process is
     memory_keeper     returns free memory to the system
@@ -36,7 +36,7 @@ for a lane, if its user holds too much of a pool, and if memory is short (`endpo
 
 Why this shape: this package is below all that use it, and knows neither requests nor objects. So decisions by
 verb or path (`endpoints.request_slots`, `endpoints.load_shedding`) are not here. Pure are `size_class`,
-`throttle`, `user_shares` and `memory_budget`, which pure packages use. `offload`,
+`token_bucket`, `user_shares` and `memory_budget`, which pure packages use. `offload`,
 `fair_queue` and `unread_answers` need a running event loop, `switch_interval` threads; `memory_keeper`,
 `process_memory` and `collection_pause` are the process's.
 """

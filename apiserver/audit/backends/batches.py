@@ -13,7 +13,7 @@ from typing import Final
 from apiserver.audit.backends.dropped_events import DroppedEvents
 from apiserver.audit.backends.options import DeliveryOptions
 from apiserver.audit.events import Event, Render, size_of
-from apiserver.load.throttle import Throttle
+from apiserver.load.token_bucket import TokenBucket
 
 # What waits and what is being sent, together: objects of requests and responses may be large.
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -53,7 +53,7 @@ class Batches:
         self._sending: set[asyncio.Task[None]] = set()
         loop = asyncio.get_running_loop()
         self._loop = loop
-        self._throttle = Throttle(options.qps, options.burst, loop.time) if options.is_throttled else None
+        self._throttle = TokenBucket(options.qps, options.burst, loop.time) if options.is_throttled else None
         # Batches of one event that nothing holds back may as well be larger.
         self._is_immediate = options.max_size == 1 and not options.is_throttled
         self._batch_max = options.buffer_size if self._is_immediate else options.max_size
@@ -98,7 +98,7 @@ class Batches:
                     return
                 await self._wait(None)
             await self._wait_for_more()
-            if self._throttle is not None and (pause_s := self._throttle.take()):
+            if self._throttle is not None and (pause_s := self._throttle.reserve()):
                 await asyncio.sleep(pause_s)
             while len(self._sending) >= self._deliveries_max:
                 await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)

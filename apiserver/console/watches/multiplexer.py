@@ -20,7 +20,7 @@ from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.middleware import identify
 from apiserver.endpoints.request_info import CONSOLE_WATCHES
 from apiserver.endpoints.websocket import CLOSE_WITHIN_S
-from apiserver.load.throttle import Throttle
+from apiserver.load.token_bucket import TokenBucket
 from apiserver.meta.errors import ApiError, TooManyRequests, Unauthorized
 from apiserver.meta.vocabulary import ANONYMOUS, UNAUTHENTICATED, UserInfo
 from apiserver.storage.event_loop_turns import Turn
@@ -75,7 +75,7 @@ class Multiplexer:
         header = call.request.headers.get(hdrs.AUTHORIZATION, "")
         self._authorization = f"Bearer {token}" if token and not bearer_token(header) else header
         loop = asyncio.get_running_loop()
-        self._throttle = Throttle(MESSAGES_PER_S, MESSAGES_AT_ONCE, loop.time)
+        self._throttle = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE, loop.time)
         self._subscriptions: dict[int, Subscription] = {}
         self._paused: list[Subscription] = []
         self._writable = asyncio.Event()
@@ -139,7 +139,7 @@ class Multiplexer:
         try:
             while True:
                 received = await self._socket.receive()
-                if delay_s := self._throttle.take():
+                if delay_s := self._throttle.reserve():
                     await asyncio.sleep(delay_s)
                 # Answers to messages would wait for the client, too.
                 await self._writable.wait()
@@ -219,10 +219,12 @@ class Multiplexer:
         except ApiError:
             return False
         user = found.user if isinstance(found, Identity) else found
+        if is_anonymous(user):
+            return False
         for each in list(self._subscriptions.values()):
             if each.asker not in (None, user):
                 each.end()
-        return not is_anonymous(user)
+        return True
 
     async def _until_all_ended(self) -> None:
         """Wait a moment for the last messages of the watches that the server has ended."""

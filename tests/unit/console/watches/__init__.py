@@ -1,0 +1,1 @@
+"""Many watches over one WebSocket."""
