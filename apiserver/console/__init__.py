@@ -8,6 +8,7 @@
     redeemed_codes
                   notes in the store which codes are used up
     oidc_logins   logins at the OIDC issuer
+    login_rates   limits how often each user, and each address, may try
     own_pages     tells requests of these pages from those of others
     small_documents
                   bounded bodies

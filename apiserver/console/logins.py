@@ -36,6 +36,9 @@ SESSION_S: Final = 8 * 3600
 # What a page may leak is valid no longer; as long as the ID tokens of many issuers.
 PAGE_TOKEN_S: Final = 15 * 60
 _ID_BYTES: Final = 16
+# What is in them belongs to the kind: a server of another release that has other fields needs another kind.
+_CODES: Final = "console-code"
+_COOKIES: Final = "console-cookie"
 # What `fetch` can send in a header.
 _is_sendable = re.compile(r"[\x21-\x7e]+").fullmatch
 
@@ -81,7 +84,7 @@ class Session(NamedTuple):
 class Redeemed(Protocol):
     """Notes which codes are redeemed: see `redeemed_codes`."""
 
-    async def redeem(self, code_id: str) -> bool: ...
+    async def redeem(self, code_id: str, user_name: str) -> bool: ...
 
 
 class Sealing(NamedTuple):
@@ -96,9 +99,7 @@ class Sealing(NamedTuple):
         cls, derived_key: Callable[[str], bytes], tokens: ConsoleTokens, clock: Callable[[], float]
     ) -> Sealing:
         """Returns what seals with derived keys. derived_key: returns the key for a purpose."""
-        codes, cookies = (
-            SealedTexts(derived_key(kind), kind, clock) for kind in ("console-code", "console-cookie")
-        )
+        codes, cookies = (SealedTexts(derived_key(kind), kind, clock) for kind in (_CODES, _COOKIES))
         return cls(codes, cookies, tokens)
 
 
@@ -142,9 +143,10 @@ class Logins:
     async def redeemed(self, code: str) -> Session:
         """Redeem a code. Raises Unauthorized, TooManyRequests, StorageError."""
         document = _opened(self._sealing.codes, code)
-        if not await self._redeemed.redeem(document["id"]):
+        session = await self.session(Login.of(document["login"]))
+        if not await self._redeemed.redeem(document["id"], session.user.name):
             raise Unauthorized("login code: it has been redeemed")
-        return await self.session(Login.of(document["login"]))
+        return session
 
     async def session(self, login: Login) -> Session:
         """Returns the session of a login. Raises Unauthorized, TooManyRequests."""

@@ -4,8 +4,8 @@ The page sends the user to the provider, and gets a code back. This server excha
 because the page's policy lets it reach no other origin; the ID token is the session's bearer token, if the
 API accepts it like any other.
 
-Anybody can send codes, so calls of the provider are bounded: how many wait for it at a time, and how many
-begin in a second.
+Anybody can send codes, so calls of the provider are bounded: how many wait for it at a time, how many begin
+in a second, and how many codes from one address may fail.
 
 Sources: OpenID Connect Core 1.0, 3.1.3 and 12; RFC 6749, 4.1.3 and 6; RFC 7636.
 """
@@ -24,6 +24,7 @@ import orjson
 from apiserver.auth.authn.identity_provider import Discovery, ProviderFailed
 from apiserver.auth.authn.jwt_authenticators import JwtAuthenticator
 from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
+from apiserver.console.login_rates import LoginRates
 from apiserver.console.logins import Login, Logins
 from apiserver.load.token_bucket import TokenBucket
 from apiserver.meta.errors import ServiceUnavailable, TooManyRequests, Unauthorized
@@ -34,6 +35,9 @@ log = logging.getLogger(__name__)
 WAITING_MAX: Final = 16
 CALLS_PER_S: Final = 5.0
 CALLS_BURST: Final = 30
+# Of the codes from each address.
+FAILURES_PER_S: Final = 1.0
+FAILURES_BURST: Final = 20
 # A token that ends sooner is replaced when the page asks for one, if that is possible.
 REFRESH_BEFORE_S: Final = 120.0
 _OPENID: Final = "openid"
@@ -59,6 +63,14 @@ class OidcClient(NamedTuple):
     scopes: tuple[str, ...] = ()
 
 
+class AuthorizationCode(NamedTuple):
+    """What a page has got from the provider, and has sent to it before."""
+
+    code: str
+    verifier: str
+    redirect_uri: str
+
+
 class OidcTokens(NamedTuple):
     """What a provider has issued. refresh_token: empty if there is none."""
 
@@ -82,6 +94,7 @@ class OidcLogins:
     ) -> None:
         self._issuers, self._client, self._post_form = issuers, client, post_form
         self._calls = TokenBucket(CALLS_PER_S, CALLS_BURST, monotonic)
+        self._failures = LoginRates(FAILURES_PER_S, FAILURES_BURST, monotonic)
         self._waiting = 0
 
     def description(self) -> Document | None:
@@ -95,16 +108,17 @@ class OidcLogins:
             "scopes": self._scopes(issuer.provider.discovery),
         }
 
-    async def exchange(self, code: str, verifier: str, redirect_uri: str) -> OidcTokens:
-        """Exchange a code for tokens. Raises Unauthorized, TooManyRequests, ServiceUnavailable."""
-        return await self._tokens(
-            {
-                "grant_type": "authorization_code",
-                "code": code,
-                "redirect_uri": redirect_uri,
-                "code_verifier": verifier,
-            }
-        )
+    async def exchange(self, code: AuthorizationCode, address: str) -> OidcTokens:
+        """Exchange a code for tokens. address: the client's.
+
+        Raises Unauthorized, TooManyRequests, ServiceUnavailable.
+        """
+        if not self._failures.take(address):
+            raise TooManyRequests
+        form = {"grant_type": "authorization_code", "code": code.code, "code_verifier": code.verifier}
+        found = await self._tokens({**form, "redirect_uri": code.redirect_uri})
+        self._failures.give_back(address)
+        return found
 
     async def refreshed(self, login: Login, logins: Logins) -> tuple[Login, bool]:
         """Returns a login with a token that does not end soon, and whether it is a new one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.load.token_bucket import TokenBucket
+from apiserver.console.login_rates import LoginRates
 from apiserver.meta.errors import TooManyRequests
 from apiserver.storage.errors import KeyExists, LeaseNotFound
 from apiserver.storage.interface import Storage
@@ -15,9 +15,9 @@ from apiserver.storage.lease_manager import LeaseManager
 # For longer than a code can be valid for any server: a minute, and as much again for each of two clocks that
 # differ, or are put back, by at most a minute (`sealed_texts.LEEWAY_S`).
 KEPT_S: Final = 300
-# Each is a write, which users without any right could cause.
-REDEMPTIONS_PER_S: Final = 10.0
-REDEMPTIONS_BURST: Final = 50
+# Of each user: every code is a write, which users without any right can cause.
+REDEMPTIONS_PER_S: Final = 1.0
+REDEMPTIONS_BURST: Final = 20
 _VALUE: Final = b"1"
 
 
@@ -31,15 +31,15 @@ class RedeemedCodes:
         self._store = store
         self._folder = f"{prefix}/{INTERNAL_GROUP}/console-codes/"
         self._leases = LeaseManager(store, clock=monotonic)
-        self._rate = TokenBucket(REDEMPTIONS_PER_S, REDEMPTIONS_BURST, monotonic)
+        self._rates = LoginRates(REDEMPTIONS_PER_S, REDEMPTIONS_BURST, monotonic)
 
-    async def redeem(self, code_id: str) -> bool:
+    async def redeem(self, code_id: str, user_name: str) -> bool:
         """Note that a code is redeemed; returns False if it was before.
 
-        code_id: of a code that is valid. Raises TooManyRequests, StorageError; after the latter, or if
-        cancelled, the code may count as redeemed.
+        code_id: of a code that is valid, and logs in a user. Raises TooManyRequests, StorageError; after the
+        latter, or if cancelled, the code may count as redeemed.
         """
-        if not self._rate.take():
+        if not self._rates.take(user_name):
             raise TooManyRequests
         lease = await self._leases.lease_for(KEPT_S)
         try:

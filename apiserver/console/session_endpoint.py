@@ -8,6 +8,7 @@ servers on one host have each their own.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,7 @@ from typing import Any, Final
 from aiohttp import hdrs
 
 from apiserver.console.logins import Login, Logins, Session
-from apiserver.console.oidc_logins import OidcLogins
+from apiserver.console.oidc_logins import AuthorizationCode, OidcLogins
 from apiserver.console.own_pages import own_origin, require_own_page
 from apiserver.console.small_documents import read_small_document, send_small_document
 from apiserver.endpoints.api_call import ApiCall
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 PATH: Final = "/console/session"
 # Browsers keep no longer cookies: name, value and attributes. Source: RFC 6265bis, 5.5.
 COOKIE_LENGTH_MAX: Final = 4_096
+# Longer than a call of the issuer, or of the store, takes until it fails.
+ANSWER_S: Final = 30.0
 _REASON_LENGTH_MAX: Final = 256
 _ATTRIBUTES: Final = f"Path={PATH}; Secure; HttpOnly; SameSite=Strict"
 _port = re.compile(r":([0-9]{1,5})$").search
@@ -52,7 +55,7 @@ class SessionEndpoint:
         }
 
     async def respond(self, call: ApiCall) -> None:
-        """Answer a request. Raises ApiError, StorageError."""
+        """Answer a request. Raises ApiError, StorageError, TimeoutError."""
         method = call.info.method
         if method not in (hdrs.METH_POST, hdrs.METH_DELETE):
             raise MethodNotAllowed
@@ -63,7 +66,9 @@ class SessionEndpoint:
             return
         document = await read_small_document(call)
         try:
-            session = await self._session(call, document)
+            # The request has no deadline, as those of authenticated users have.
+            async with asyncio.timeout(ANSWER_S):
+                session = await self._session(call, document)
         except Unauthorized:
             await self._failures.wait()
             raise
@@ -92,10 +97,10 @@ class SessionEndpoint:
         names = ("code", "verifier", "redirectURI")
         if not isinstance(fields, dict) or fields.keys() != set(names):
             raise BadRequest(f"oidc must have the fields {', '.join(names)}")
-        code, verifier, redirect_uri = (_text(f"oidc.{name}", fields[name]) for name in names)
-        if not redirect_uri.lower().startswith(f"{own_origin(call)}/console/"):
+        code = AuthorizationCode(*(_text(f"oidc.{name}", fields[name]) for name in names))
+        if not code.redirect_uri.lower().startswith(f"{own_origin(call)}/console/"):
             raise BadRequest("oidc.redirectURI is not below /console/ on this server")
-        tokens = await self._oidc.exchange(code, verifier, redirect_uri)
+        tokens = await self._oidc.exchange(code, call.request.remote or "")
         login = self._logins.of_token(tokens.id_token, tokens.refresh_token, tokens.issuer)
         try:
             return await self._logins.session(login)

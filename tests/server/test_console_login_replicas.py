@@ -70,7 +70,10 @@ def test_a_session_of_one_server_is_one_of_the_other(
             assert log_in(there, {}, Cookie=cookie_of(answer)).ok()["user"]["username"] == "carol"
 
 
-def test_redeemed_codes_expire(etcd: EtcdProcess, servers: tuple[ServerProcess, ServerProcess]) -> None:
+def test_redeemed_codes_expire(
+    etcd: EtcdProcess, servers: tuple[ServerProcess, ServerProcess], carol: Api
+) -> None:
+    assert attempt(servers[0], code_of(carol)) == 200
     lines = etcd.ctl("get", "--prefix", "/registry/-/console-codes/", "--write-out=json")
     found = orjson.loads(lines)["kvs"]
     assert found

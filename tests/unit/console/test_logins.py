@@ -1,0 +1,217 @@
+"""When codes, cookies and sessions are valid, by a clock that can jump."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import jwt
+import pytest
+
+from apiserver.auth.authn.chain import Identity
+from apiserver.auth.authn.console_tokens import ConsoleTokens
+from apiserver.auth.authn.sealed_texts import LEEWAY_S
+from apiserver.console.login_rates import KEYS_MAX, LoginRates
+from apiserver.console.logins import CODE_S, PAGE_TOKEN_S, SESSION_S, Login, Logins, Sealing
+from apiserver.console.redeemed_codes import KEPT_S, REDEMPTIONS_BURST, REDEMPTIONS_PER_S, RedeemedCodes
+from apiserver.meta.errors import BadRequest, TooManyRequests, Unauthorized
+from apiserver.meta.vocabulary import UserInfo
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.keys import prefix_range
+
+NOW: Final = 1_700_000_000
+CAROL: Final = UserInfo("carol", ("dev",), "7", (("a", ("b",)),))
+FOLDER: Final = "/registry/-/console-codes/"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = float(NOW)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Server:
+    """What a server has for logins. revoked: the tokens that are not valid any more."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.revoked: set[str] = set()
+        self._redeemed: set[str] = set()
+
+        def key(purpose: str) -> bytes:
+            return purpose.encode().ljust(32)
+
+        tokens = ConsoleTokens(key, ("a",), clock)
+        self.logins = Logins(Sealing.of(key, tokens, clock), self._review, self, clock)
+
+    async def redeem(self, code_id: str, _: str) -> bool:
+        is_new = code_id not in self._redeemed
+        self._redeemed.add(code_id)
+        return is_new
+
+    async def _review(self, token: str) -> Identity:
+        if token in self.revoked:
+            raise Unauthorized
+        return Identity(UserInfo("alice"), ("a",))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def server(clock: Clock) -> Server:
+    return Server(clock)
+
+
+def token_until(expires_at: float) -> str:
+    return jwt.encode({"exp": expires_at}, "k" * 32, "HS256")
+
+
+async def test_a_session_of_a_certificate_has_tokens_of_its_own_until_it_ends(
+    server: Server, clock: Clock
+) -> None:
+    login = server.logins.of_certificate(CAROL, NOW + 10 * SESSION_S)
+    assert login.until == NOW + SESSION_S
+    first = await server.logins.session(login)
+    assert (first.user, first.expires_at) == (CAROL, NOW + PAGE_TOKEN_S)
+    clock.now = NOW + SESSION_S - 10
+    assert (await server.logins.session(login)).expires_at == NOW + SESSION_S
+    clock.now = NOW + SESSION_S
+    with pytest.raises(Unauthorized):
+        await server.logins.session(login)
+
+
+async def test_a_session_ends_with_its_certificate(server: Server, clock: Clock) -> None:
+    cookie = server.logins.cookie(server.logins.of_certificate(CAROL, NOW + 100))
+    assert (await server.logins.session(server.logins.of_cookie(cookie))).expires_at == NOW + 100
+    clock.now = NOW + 100
+    with pytest.raises(Unauthorized):
+        server.logins.of_cookie(cookie)
+
+
+ENDS: Final = {
+    "with a token that says when it ends": (token_until(NOW + 100), "", NOW + 100),
+    "after a working day, if the token lasts longer": (token_until(NOW + 2 * SESSION_S), "", NOW + SESSION_S),
+    "after a working day, if the token does not say": ("opaque", "", NOW + SESSION_S),
+    "after a working day, if the token can be refreshed": (token_until(NOW + 100), "r", NOW + SESSION_S),
+    "at once, if the token has ended": (token_until(-5), "", -5),
+}
+
+
+@pytest.mark.parametrize(("token", "refresh", "until"), ENDS.values(), ids=ENDS)
+def test_a_session_of_a_token_ends(server: Server, token: str, refresh: str, until: float) -> None:
+    assert server.logins.of_token(token, refresh).until == until
+
+
+async def test_a_revoked_token_logs_nobody_in(server: Server) -> None:
+    login = server.logins.of_token("opaque")
+    code, cookie = server.logins.code(login), server.logins.cookie(login)
+    assert (await server.logins.session(login)).token == "opaque"
+    server.revoked.add("opaque")
+    with pytest.raises(Unauthorized):
+        await server.logins.redeemed(code)
+    with pytest.raises(Unauthorized):
+        await server.logins.session(server.logins.of_cookie(cookie))
+
+
+LOGINS: Final = {
+    "of a certificate": Login(CAROL, NOW + 100.0),
+    "of a token": Login(None, NOW + 100.5, "token", "refresh", "https://issuer"),
+}
+
+
+@pytest.mark.parametrize("login", LOGINS.values(), ids=LOGINS)
+def test_a_cookie_holds_the_whole_login(server: Server, login: Login) -> None:
+    assert server.logins.of_cookie(server.logins.cookie(login)) == login
+
+
+async def test_a_code_is_valid_for_a_minute(server: Server, clock: Clock) -> None:
+    codes = [server.logins.code(server.logins.of_certificate(CAROL, NOW + 100)) for _ in range(2)]
+    clock.now = NOW + CODE_S - 1
+    assert (await server.logins.redeemed(codes[0])).user == CAROL
+    clock.now = NOW + CODE_S
+    with pytest.raises(Unauthorized):
+        await server.logins.redeemed(codes[1])
+
+
+@pytest.mark.parametrize("back_s", [LEEWAY_S + 1, 3_600])
+async def test_a_code_is_not_valid_again_when_the_clock_is_put_back(
+    server: Server, clock: Clock, back_s: float
+) -> None:
+    """Its id may have expired in the store by then."""
+    code = server.logins.code(server.logins.of_certificate(CAROL, NOW + 100))
+    clock.now = NOW - back_s
+    with pytest.raises(Unauthorized):
+        await server.logins.redeemed(code)
+
+
+@pytest.mark.parametrize("token", ["", "a b", "a\n", "ä", "a" * 20_000])
+def test_what_no_header_can_hold_is_no_token(server: Server, token: str) -> None:
+    with pytest.raises(BadRequest):
+        server.logins.of_token(token)
+
+
+def test_rates_are_remembered_for_a_bounded_number_of_keys(clock: Clock) -> None:
+    rates = LoginRates(1.0, 1, clock)
+    assert [rates.take("a"), rates.take("a")] == [True, False]
+    rates.give_back("a")
+    assert [rates.take("a"), rates.take("a")] == [True, False]
+    for number in range(KEYS_MAX - 1):
+        assert rates.take(str(number))
+    assert not rates.take("a")
+    for number in range(KEYS_MAX):
+        rates.take(f"other {number}")
+    assert rates.take("a")
+
+
+# ---- redeemed codes
+
+
+@pytest.fixture
+async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[EmbeddedStore]:
+    store = await EmbeddedStore.open(tmp_path / "store", durable=False, monotonic=clock, wall=clock)
+    yield store
+    await store.close()
+
+
+async def ids(store: EmbeddedStore) -> list[str]:
+    return [each.key.removeprefix(FOLDER) for each in (await store.list(prefix_range(FOLDER))).items]
+
+
+async def test_a_code_is_redeemed_at_one_of_two_servers(store: EmbeddedStore, clock: Clock) -> None:
+    one, two = (RedeemedCodes(store, "/registry", clock) for _ in range(2))
+    assert [await each.redeem("a", "carol") for each in (one, two, one)] == [True, False, False]
+    assert await two.redeem("b", "carol")
+    assert await ids(store) == ["a", "b"]
+
+
+async def test_a_lease_that_is_gone_is_replaced(store: EmbeddedStore, clock: Clock) -> None:
+    redeemed = RedeemedCodes(store, "/registry", clock)
+    await redeemed.redeem("a", "carol")
+    (stored,) = (await store.list(prefix_range(FOLDER))).items
+    await store.revoke_lease(stored.lease)
+    assert await redeemed.redeem("b", "carol")
+    assert await ids(store) == ["b"]
+
+
+async def test_no_code_is_valid_when_its_id_has_expired(server: Server, clock: Clock) -> None:
+    """Nor at a server whose clock is behind by as much as codes allow."""
+    code = server.logins.code(server.logins.of_certificate(CAROL, NOW + 10 * KEPT_S))
+    clock.now = NOW + KEPT_S - 2 * LEEWAY_S
+    with pytest.raises(Unauthorized):
+        await server.logins.redeemed(code)
+
+
+async def test_the_codes_of_a_user_are_redeemed_at_a_bounded_rate(store: EmbeddedStore, clock: Clock) -> None:
+    redeemed = RedeemedCodes(store, "/registry", clock)
+    for number in range(REDEMPTIONS_BURST):
+        await redeemed.redeem(str(number), "carol")
+    with pytest.raises(TooManyRequests):
+        await redeemed.redeem("a", "carol")
+    assert await redeemed.redeem("b", "alice")
+    clock.now += 1 / REDEMPTIONS_PER_S
+    assert await redeemed.redeem("a", "carol")
