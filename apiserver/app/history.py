@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from apiserver.app.background import BackgroundTask
@@ -14,6 +14,7 @@ from apiserver.registry.history.forms import RecordedForms, RecordedValues, dige
 from apiserver.registry.history.past import PastReads
 from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recorder import Recorder
+from apiserver.registry.history.thinning import Thinning
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_version_decoder import StoredKinds, StoredVersionDecoder
@@ -52,8 +53,13 @@ class History(NamedTuple):
             lambda name: object_key(namespaces, "", name),
         )
 
-    def tasks(self) -> Sequence[BackgroundTask]:
-        return (BackgroundTask("history", self.recorder.run),)
+    def tasks(self, registry: Registry, prefix: str, clock: Callable[[], float]) -> Iterator[BackgroundTask]:
+        """Yields what records changes, and drops old versions. prefix, clock: as for `reads`."""
+        yield BackgroundTask("history", self.recorder.run)
+        if self.forms.policy.thins_any:
+            past = self.reads(registry, prefix, clock)
+            thinning = Thinning(past, self.log, self.recorder, self.forms, clock)
+            yield BackgroundTask("history-thinning", thinning.run)
 
 
 def open_history(

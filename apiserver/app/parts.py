@@ -158,11 +158,16 @@ def build_parts(
             *aggregation_tasks(core, aggregation),
             *(() if encryption is None else encryption.tasks(core.config, core.registry.cache.refill)),
             *service_tasks(core, health, lifecycle),
-            *(() if core.history is None else core.history.tasks()),
+            *_history_tasks(core),
             authentication_info_task(core, health, certificates, tls),
             BackgroundTask("controllers", controllers.run, is_upkeep=True),
         ),
     )
+
+
+def _history_tasks(core: Core) -> Iterator[BackgroundTask]:
+    if core.history is not None:
+        yield from core.history.tasks(core.registry, core.config.storage.etcd_prefix, core.clock)
 
 
 def _storage_state(core: Core) -> StorageStateMetrics:

@@ -11,12 +11,11 @@ from apiserver.cli.bounded_files import read_bounded
 from apiserver.meta import names
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import GroupResource
-from apiserver.registry.history.policy import ANY, HistoryRule
+from apiserver.registry.history.policy import ANY, HistoryAction, HistoryRule
 from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
 
 _KIND: Final = "HistoryPolicy"
-_KEEP: Final = "keep"
-_DROP: Final = "drop"
+_ACTIONS: Final = {each.value: each for each in HistoryAction}
 RULES_MAX: Final = 1_000
 RESOURCES_MAX: Final = 1_000
 
@@ -49,9 +48,9 @@ def _rule(fields: ConfigurationObject) -> HistoryRule:
     with fields:
         resources = tuple(_resources(fields))
         action = fields.text("action")
-        if action not in (_KEEP, _DROP):
-            raise fields.fail("action", f"must be {_KEEP} or {_DROP}, not {action!r}")
-    return HistoryRule(resources, keeps=action == _KEEP)
+        if action not in _ACTIONS:
+            raise fields.fail("action", f"must be {', '.join(_ACTIONS)}, not {action!r}")
+    return HistoryRule(resources, _ACTIONS[action])
 
 
 def _resources(fields: ConfigurationObject) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@
     segment_list  the segments: opens and adds them, and takes damaged ones out
     damage     tells damaged segments from those that cannot be used at present
     purges     removes changes that must be forgotten
+    thinning   drops versions of little interest
     rewrites   encrypts values again after the key has changed
     past_values  what the history says of the past
     undo_log   appends changes, drops the oldest, and reads states of the past

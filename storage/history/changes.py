@@ -62,6 +62,7 @@ class RecordedChange(NamedTuple):
     """A change as the history has it. See `Change`, and `EncodedValue`.
 
     is_deletion: whether the key had no value after the change.
+    thinned: how many changes before it were dropped: see `thinning`.
     """
 
     revision: int
@@ -71,6 +72,7 @@ class RecordedChange(NamedTuple):
     at_ms: int
     author: Author
     audit_id: str
+    thinned: int = 0
 
 
 class KeyChange(NamedTuple):

@@ -19,10 +19,13 @@ class PastValue(NamedTuple):
     """The value of a key at a past revision; None if it had none, `LOST` if that is not known any more.
 
     was_created_since: whether the key has been created since, again if it had a value.
+    is_thinned: whether the version at this revision was dropped: the value is that of the last version before
+        it that was not, and the caller knows what both have in common. See `thinning`.
     """
 
     value: Value | None
     was_created_since: bool
+    is_thinned: bool = False
 
 
 class RecordedVersion(NamedTuple):
@@ -31,6 +34,7 @@ class RecordedVersion(NamedTuple):
     value: None if the change was a deletion, or if it is lost: see `is_lost`. Lost is also what could not be
         read when it was recorded.
     is_purged: whether the change, and others before it, were removed: see `UndoLog.purge`.
+    thinned: how many versions before it were dropped: see `thinning`.
     author: None if the change was made before the history begins; then the time is unknown, too.
     """
 
@@ -41,6 +45,7 @@ class RecordedVersion(NamedTuple):
     author: Author | None
     audit_id: str
     is_purged: bool = False
+    thinned: int = 0
 
 
 class Scan(NamedTuple):
@@ -77,7 +82,10 @@ class HistoryGap(Exception):
 def recorded_version(change: RecordedChange, value: Value | None) -> RecordedVersion:
     is_lost = not change.is_deletion and (value is None or not value.value)
     known = None if change.is_deletion or is_lost or value is None else value.value
-    return RecordedVersion(change.revision, known, is_lost, change.at_ms, change.author, change.audit_id)
+    return RecordedVersion(
+        *(change.revision, known, is_lost, change.at_ms, change.author, change.audit_id),
+        thinned=change.thinned,
+    )
 
 
 def version_before_history(value: Value) -> RecordedVersion:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from apiserver.storage.history import thinning
 from apiserver.storage.history.rows import WRITE_BITS
 from apiserver.storage.keys import encoded
 
@@ -68,6 +69,7 @@ def delete_keys(connection: sqlite3.Connection, keys: Iterable[tuple[int, str]],
             "INSERT OR REPLACE INTO purged VALUES (?, ?, ?)",
             [(digest(each), marked, until) for each in (*_scopes(key), scope)],
         )
+        thinning.forget_key(connection, key_id)
         count += execute("DELETE FROM changes WHERE key = ?", (key_id,)).rowcount
     _delete_unused(connection)
     return count
@@ -82,6 +84,7 @@ def delete_until(connection: sqlite3.Connection, revision: int) -> Purged:
     ).fetchone()
     execute("DELETE FROM changes WHERE id <= ?", (last_id,))
     execute("DELETE FROM purged WHERE until <= ? AND scope <> ?", (revision, _UNCLEAN))
+    thinning.forget_until(connection, last_id)
     execute("DELETE FROM spans WHERE until < ?", (revision,))
     execute(
         "UPDATE spans SET after = ?, at_ms = max(at_ms, ?) WHERE after < ?",

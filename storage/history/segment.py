@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from apiserver.storage.history import deltas, purges, rewrites
+from apiserver.storage.history import deltas, purges, rewrites, thinning
 from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
 from apiserver.storage.history.rewrites import Rewritten
@@ -26,9 +26,11 @@ from apiserver.storage.history.rows import (
     audit_bytes,
     checksum,
     numbered,
+    position_after,
     recorded,
 )
 from apiserver.storage.history.segment_reader import CACHE_KIB, DELTAS_MAX, SegmentReader
+from apiserver.storage.history.thinning import Merge, OldRows
 
 log = logging.getLogger(__name__)
 
@@ -87,16 +89,19 @@ class Segment:
                 self._prepare()
                 self.spans = self._spans()
                 has_marks = purges.has_marks(self._connection)
+                has_thinned = thinning.has_thinned(self._connection)
         except BaseException:
             self._connection.close()
             raise
-        self.reader = SegmentReader(path, self._connection, has_marks=has_marks)
+        self.reader = SegmentReader(path, self._connection, has_marks=has_marks, has_thinned=has_thinned)
         # Held by each write: in memory, reads use the same connection.
         self._alone = self.reader.lock if path is None else nullcontext()
         # What is looked up for each row; a statement would release the interpreter's lock, and wait for it.
         self._key_ids: dict[str, int] = {}
         self._authors: dict[Author, tuple[str, int]] = {}
         self._deltas: dict[int, int] = {}
+        # What was looked at last, while versions are dropped.
+        self._old: OldRows | None = None
 
     def _prepare(self) -> None:
         execute = self._connection.execute
@@ -220,6 +225,43 @@ class Segment:
         if not found.rewritten.position:
             self.clean()
         return found.rewritten
+
+    def old_rows(self, before_ms: int, is_wanted: Callable[[str], bool]) -> OldRows | None:
+        """Returns the next rows to thin; None at the end, once. Raises SegmentDamaged, OSError."""
+        if self._old is None:
+            last = self.reader.revision_at(before_ms - 1, self.spans[-1].until if self.spans else 0)
+            self._old = OldRows(position_after(last) - 1, 0, {})
+        with sqlite_errors(), self._alone, self._transaction():
+            self._old = thinning.old_rows(self._connection, self._old, is_wanted)
+        return self._old
+
+    def parts_of(self, old: OldRows) -> Iterator[tuple[str, Sequence[tuple[int, int]]]]:
+        """Yields rows to thin, some of one key at a time. Raises SegmentDamaged, OSError.
+
+        If the caller does not come to the end, `old_rows` begins again.
+        """
+        self._old = None
+        for key, (first, last) in old.keys.items():
+            while first <= last:
+                with sqlite_errors(), self._alone:
+                    rows = thinning.rows_of(self._connection, key, first, last)
+                if len(rows) > 1:
+                    yield key, rows
+                # The next part begins with the last of these, whose version has a newer change there.
+                first = rows[-1][0] if len(rows) == thinning.PART_ROWS else last + 1
+        self._old = old
+
+    def thin(self, key: str, merges: Sequence[Merge]) -> int:
+        """Drop versions of a key. Returns their number. Raises as `UndoLog.thin`, SegmentDamaged."""
+        if not merges:
+            return 0
+        with sqlite_errors(), self._alone, self._transaction():
+            count = sum(thinning.merge(self._connection, self._cipher, key, each) for each in merges)
+            # Its space is free when the file is rewritten.
+            purges.mark_unclean(self._connection)
+            self.reader.has_thinned = True
+        self.forget_ids()
+        return count
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -57,6 +57,26 @@ class SegmentList:
             except SegmentDamaged as error:
                 put_aside(path, error)
 
+    @property
+    def newest_ms(self) -> int:
+        """The time of the last change, in milliseconds since 1970; 0 if there is none."""
+        with self.writing:
+            for segment in reversed(self.segments.copy()):
+                with self.damage_of(segment):
+                    if found := segment.newest_ms:
+                        return found
+        return 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all segments, without the log of the one that is written."""
+        size = 0
+        with self.writing:
+            for segment in self.segments.copy():
+                with self.damage_of(segment):
+                    size += segment.size_bytes
+        return size
+
     def note_spans(self) -> None:
         """Note which revisions the segments have, after one was written."""
         self.spans = spans_of(self.segments)

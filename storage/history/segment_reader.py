@@ -18,8 +18,10 @@ from apiserver.storage.history.rows import (
     WRITE_BITS,
     encoded_value,
     id_range,
+    position_after,
     recorded,
 )
+from apiserver.storage.history.thinning import BEGUN_UNTIL, COUNTS_OF, KEYS_AT
 from apiserver.storage.interface import KeyRange
 
 # So that reading a value takes no longer than this many decodings.
@@ -46,17 +48,19 @@ class SegmentReader:
     All raise SegmentDamaged, OSError.
     """
 
-    def __init__(self, path: Path | None, in_memory: sqlite3.Connection, *, has_marks: bool) -> None:
+    def __init__(
+        self, path: Path | None, in_memory: sqlite3.Connection, *, has_marks: bool, has_thinned: bool
+    ) -> None:
         """path: of the file, which is opened by the first read; None for a segment of `in_memory`.
 
-        has_marks: whether anything was purged.
+        has_marks: whether anything was purged. has_thinned: whether versions were dropped: see `thinning`.
         """
         self._path = path
         self._connection = None if path is not None else in_memory
         # Held by each read.
         self.lock = Lock()
         self._is_closed = False
-        self.has_marks = has_marks
+        self.has_marks, self.has_thinned = has_marks, has_thinned
 
     def close(self) -> None:
         with self.lock:
@@ -71,7 +75,19 @@ class SegmentReader:
             f"SELECT {COLUMNS} {FROM} WHERE k.key = ? AND c.id BETWEEN ? AND ? ORDER BY c.id DESC LIMIT ?",
             (key, *id_range(span), limit),
         )
-        return [recorded(key, row) for row in rows]
+        changes = [recorded(key, row) for row in rows]
+        if self.has_thinned and rows:
+            found = self._rows(COUNTS_OF, (key, rows[-1][0], rows[0][0]))
+            counts = {row_id >> WRITE_BITS: count for row_id, count in found}
+            changes = [each._replace(thinned=counts.get(each.revision, 0)) for each in changes]
+        return changes
+
+    def thinned_at(self, keys: KeyRange, revision: int) -> frozenset[str]:
+        """Returns the keys in a range of which the version at a revision was dropped. See `thinning`."""
+        if not self.has_thinned:
+            return frozenset()
+        values = (position_after(revision), revision, keys.start, keys.end)
+        return frozenset(key for (key,) in self._rows(KEYS_AT, values))
 
     def chains(self, keys: Sequence[str], span: Span) -> Iterator[tuple[str, EncodedValue]]:
         """Yields the values before the first changes of keys in a span, those of each key the oldest first:
@@ -117,6 +133,9 @@ class SegmentReader:
                 found, low = revision, revision + 1
             else:
                 high = middle - 1
+        if found and self.has_thinned:
+            rows = self._rows(BEGUN_UNTIL, (found, at_ms))
+            found = int(rows[0][0] or found) if rows else found
         return found
 
     def purged_keys(self, scope: str, revision: int) -> frozenset[bytes]:

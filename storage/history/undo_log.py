@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from apiserver.storage.history import deltas
 from apiserver.storage.history.changes import (
@@ -39,13 +39,15 @@ from apiserver.storage.history.past_values import (
 )
 from apiserver.storage.history.purges import NO_DROPS, Purged
 from apiserver.storage.history.rewrites import NOTHING, Rewritten
-from apiserver.storage.history.rows import position_after
+from apiserver.storage.history.rows import position_after, revision_at_position
 from apiserver.storage.history.segment import Segment, spans_of
 from apiserver.storage.history.segment_list import SegmentList
+from apiserver.storage.history.thinning import OldRows, merges
 from apiserver.storage.interface import KeyRange
 
 # A limit is kept by dropping this part of it at a time.
 SEGMENTS_MAX: Final = 16
+_T = TypeVar("_T")
 # Keys whose changes are read at once: more are not faster, and these are in memory together.
 KEYS_READ_MAX: Final = 64
 
@@ -73,6 +75,8 @@ class UndoLog:
         self._list = SegmentList(directory, cipher)
         self._segments, self._writing = self._list.segments, self._list.writing
         self.dropped_total = 0
+        # Odd while versions are being dropped.
+        self._thinnings = 0
 
     def _damage_of(self, segment: Segment) -> AbstractContextManager[None]:
         """Takes a segment out of the history if it turns out to be damaged."""
@@ -104,22 +108,12 @@ class UndoLog:
     @property
     def newest_ms(self) -> int:
         """The time of the last change, in milliseconds since 1970; 0 if there is none."""
-        with self._writing:
-            for segment in reversed(self._segments.copy()):
-                with self._damage_of(segment):
-                    if found := segment.newest_ms:
-                        return found
-        return 0
+        return self._list.newest_ms
 
     @property
     def size_bytes(self) -> int:
         """The size of all segments, without the log of the one that is written."""
-        size = 0
-        with self._writing:
-            for segment in self._segments.copy():
-                with self._damage_of(segment):
-                    size += segment.size_bytes
-        return size
+        return self._list.size_bytes
 
     # ---- writing
 
@@ -227,6 +221,46 @@ class UndoLog:
             self._list.remove_damaged([])
         return NOTHING
 
+    def old_rows(self, before_ms: int, is_wanted: Callable[[str], bool]) -> tuple[Segment, OldRows] | None:
+        """Returns the next rows that are older than a time, for `thin`; None if there are no more.
+
+        is_wanted: of a key. Raises OSError.
+        """
+        with self._writing:
+            for segment in self._segments.copy():
+                with self._damage_of(segment):
+                    if (found := segment.old_rows(before_ms, is_wanted)) is not None:
+                        return segment, found
+                    if segment is not self._segments[-1]:
+                        segment.clean()
+        return None
+
+    def thin(
+        self,
+        old: tuple[Segment, OldRows],
+        newest: Callable[[str], Value | None],
+        until: int,
+        is_minor: Callable[[bytes, bytes], bool],
+    ) -> int:
+        """Drop versions that differ little from the version before, of rows that `old_rows` has returned.
+
+        newest: returns the value of a key at revision `until`. is_minor: whether of two values the second one
+        need not be kept. Returns how many were dropped. Raises OSError, and as the cipher.
+        """
+        segment, count = old[0], 0
+        with self._writing, self._damage_of(segment):
+            for key, rows in segment.parts_of(old[1]) if segment in self._segments else ():
+                span = Span(revision_at_position(rows[-1][0]) + 1, until)
+                known = {
+                    each.revision: each for each in self._versions(key, newest(key), span, len(rows) + 1)
+                }
+                self._thinnings += 1
+                try:
+                    count += segment.thin(key, [*merges(rows, known, is_minor)])
+                finally:
+                    self._thinnings += 1
+        return count
+
     # ---- reading
 
     def revision_at(self, at_ms: int) -> int:
@@ -248,9 +282,15 @@ class UndoLog:
         newest: returns the value of a key at revision `until`. Raises HistoryGap if a change since is not
         recorded.
         """
+        return self._unthinned(lambda: self._changed_since(keys, revision, until, newest))
+
+    def _changed_since(
+        self, keys: KeyRange, revision: int, until: int, newest: Callable[[str], Value | None]
+    ) -> dict[str, PastValue]:
         self._require(revision, until)
         firsts: dict[str, int] = {}
         created: set[str] = set()
+        thinned: frozenset[str] = frozenset()
         for segment in self._segments.copy():
             with self._damage_of(segment):
                 changes = segment.reader.first_changes(keys, Span(revision, until))
@@ -258,15 +298,25 @@ class UndoLog:
                     firsts.setdefault(key, first)
                     if is_created:
                         created.add(key)
+                thinned |= segment.reader.thinned_at(keys, revision)
         found: dict[str, PastValue] = {}
         keys_of_firsts = iter(firsts)
         while part := list(islice(keys_of_firsts, KEYS_READ_MAX)):
             for key, chain in self._chains(part, Span(revision, until)).items():
                 value = self._value_at(revision, key, firsts[key], chain, newest(key))
-                found[key] = PastValue(value, key in created)
+                found[key] = PastValue(value, key in created, key in thinned)
         # Segments may have been dropped meanwhile, or have turned out to be damaged.
         self._require(revision, until)
         return found
+
+    def _unthinned(self, read: Callable[[], _T]) -> _T:
+        """Returns the result of `read`, whose parts fit together only if no version is dropped meanwhile."""
+        thinnings = self._thinnings
+        found = read()
+        if thinnings == self._thinnings and not thinnings % 2:
+            return found
+        with self._writing:
+            return read()
 
     def _require(self, revision: int, until: int) -> None:
         """Raises HistoryGap unless all changes between two revisions are recorded."""
@@ -320,6 +370,10 @@ class UndoLog:
 
         newest: the value at revision `until`. before: only versions with smaller revisions; 0 for all.
         """
+        return self._unthinned(lambda: self._versions(key, newest, Span(before, until), limit))
+
+    def _versions(self, key: str, newest: Value | None, page: Span, limit: int) -> list[RecordedVersion]:
+        before, until = page
         before = min(before, until + 1)
         value = newest if not before else self._before(key, before, until, newest)
         found: list[RecordedVersion] = []

@@ -153,8 +153,8 @@ class StorageOptions:
     history_policy: Path | None = option(
         None,
         PATH,
-        "A file that contains a HistoryPolicy, which lists the resources whose changes the history keeps or "
-        "drops. Without it, the history drops Events and Leases.",
+        "A file that contains a HistoryPolicy, which lists the resources whose changes the history keeps, "
+        "drops or thins. Without it, the history drops Events and Leases.",
     )
     # What is in that file.
     history_rules: tuple[HistoryRule, ...] = ()

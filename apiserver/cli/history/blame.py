@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from apiserver.cli.api_client import RequestFailed
 from apiserver.cli.argument_parser import UsageError, add_output_option
-from apiserver.cli.history.line_authors import blamed
+from apiserver.cli.history.line_authors import Entry, blamed
 from apiserver.cli.history.listing import shown_time
 from apiserver.cli.history.object_client import (
     ListedVersion,
@@ -55,7 +55,7 @@ def _run(given: argparse.Namespace) -> int:
     with object_client(given, COMMAND) as client:
         versions = client.all_versions()
         found = [
-            (line, maker)
+            (line, None if _is_unknown(entry, maker) else maker)
             for entry, maker in blamed(_states(client, versions, given.limit))
             for line in entry.lines
         ]
@@ -92,6 +92,11 @@ def _states(
             yield None, client.live() if not count else document
             return
         yield version if version.is_recorded else None, document
+
+
+def _is_unknown(entry: Entry, maker: ListedVersion | None) -> bool:
+    """Whether a line of the status may be of a version that the history has dropped."""
+    return maker is not None and bool(maker.document.get("thinned")) and entry.path[:1] == ("status",)
 
 
 def _document(maker: ListedVersion | None) -> Document:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from apiserver.cli.argument_parser import UsageError, add_output_option
 from apiserver.cli.history.moments import server_moment
 from apiserver.cli.history.object_client import add_object_arguments, object_client
-from apiserver.cli.printing import print_json, print_lines
+from apiserver.cli.printing import print_json, print_lines, print_warning
 
 COMMAND: Final = "history diff"
 _ABOUT: Final = """
@@ -46,4 +46,6 @@ def _run(given: argparse.Namespace) -> int:
         print_json(answer)
     elif answer["yamlDiff"]:
         print_lines(answer["yamlDiff"].removesuffix("\n"))
+    if answer.get("thinned") is True:
+        print_warning("the diff does not contain the status, which the history does not know any more")
     return 0

@@ -88,7 +88,9 @@ def _changed(version: ListedVersion) -> str:
         return "purged"
     if not version.is_recorded:
         return "not recorded"
-    return shown_fields(version.changed)
+    thinned = version.document.get("thinned")
+    before = f" (after {thinned} dropped status changes)" if isinstance(thinned, int) else ""
+    return shown_fields(version.changed) + before
 
 
 def shown_fields(fields: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ from apiserver.meta.errors import BadRequest, MethodNotAllowed, NotFound
 from apiserver.meta.options import ListOptions, first, require_only
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.history.differences import difference
-from apiserver.registry.history.past import PastList, PastReads, VersionPage
+from apiserver.registry.history.past import PastList, PastObject, PastReads, VersionPage
 from apiserver.registry.history.recent_changes import (
     ChangesPage,
     ChangesQuery,
@@ -45,7 +45,6 @@ from apiserver.registry.history.recent_changes import (
     RecentChanges,
 )
 from apiserver.registry.patch.merge_patch import is_same
-from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.changes import Span
 from apiserver.storage.history.past_values import RecordedVersion
 
@@ -57,6 +56,10 @@ CHANGES_PARAMETERS: Final = (
     *("pretty", "timeout"),
 )
 _RIGHTS: Final = "get and list permissions on {0}, and get permission on {0}/history"
+_THINNED: Final = (
+    "the status of {0} is left out: it is not known any more, as versions that changed only the status "
+    "were thinned"
+)
 # Changed fields of one version that are listed.
 FIELDS_MAX: Final = 100
 DIGITS_MAX: Final = 18
@@ -65,6 +68,7 @@ LOST_NAMED_MAX: Final = 10
 # Of a listed field; what is deeper is a part of it.
 DEPTH_MAX: Final = 64
 # Fields that each write changes.
+_STATUS: Final = "status"
 _ALWAYS_DIFFERENT: Final = frozenset({("metadata", "managedFields"), ("metadata", "resourceVersion")})
 
 
@@ -94,7 +98,9 @@ class PastHandlers:
             one = await self._past.get(
                 call.resource, info.namespace, info.name, revision, partial(self._may_see_earlier, call)
             )
-            await send_object(call, encoder, one)
+            if one.is_thinned:
+                call.warnings.append(_THINNED.format("the object"))
+            await send_object(call, encoder, one.found)
             return
         await wait_for_turn(call.query)
         if first(call.query, "continue"):
@@ -179,11 +185,14 @@ class PastHandlers:
         before, after = [await self._at(call, first(call.query, each)) for each in ("from", "to")]
         if before is None and after is None:
             raise NotFound(call.resource.group_resource, call.info.name)
+        states = [each for each in (before, after) if each is not None]
+        compare = partial(difference, is_thinned=any(each.is_thinned for each in states))
+        old, new = (None if each is None else each.found for each in (before, after))
         # At least as for a large object: writing YAML takes ten times as long as reading JSON.
-        size = max(SizeClass.LARGE, size_class(sum(len(each.tail) for each in (before, after) if each)))
-        await send_document(call, await call.offload.run(size, difference, name, before, after))
+        size = max(SizeClass.LARGE, size_class(sum(len(each.found.tail) for each in states)))
+        await send_document(call, await call.offload.run(size, compare, name, old, new))
 
-    async def _at(self, call: ApiCall, moment: str) -> StoredObject | None:
+    async def _at(self, call: ApiCall, moment: str) -> PastObject | None:
         """Returns an object as it was; None if there was none that the user may see.
 
         Raises as `PastReads`.
@@ -235,6 +244,8 @@ def _incompleteness(past: PastList, resource: str) -> Iterator[str]:
         named = ", ".join(past.lost[:LOST_NAMED_MAX]) + (", ..." if len(past.lost) > LOST_NAMED_MAX else "")
         lost = "1 object was" if len(past.lost) == 1 else f"{len(past.lost)} objects were"
         yield f"the list may be incomplete: the history has lost what {lost}: {named}"
+    if past.thinned:
+        yield _THINNED.format("1 object" if past.thinned == 1 else f"{past.thinned} objects")
     if past.purged:
         purged = "1 object" if past.purged == 1 else f"{past.purged} objects"
         yield f"the list may be incomplete: the history of {purged} was purged"
@@ -315,7 +326,13 @@ def _version(version: RecordedVersion, after: Document | None, before: Document 
     elif after is None:
         found["deleted"] = True
     elif before is not None:
-        found["changedFields"] = [".".join(path) for path in islice(_changed(before, after, ()), FIELDS_MAX)]
+        changed = _changed(before, after, ())
+        if version.thinned:
+            # Those that others have changed are among them.
+            changed = (path for path in changed if path[0] != _STATUS)
+        found["changedFields"] = [".".join(path) for path in islice(changed, FIELDS_MAX)]
+    if version.thinned:
+        found["thinned"] = version.thinned
     return found
 
 

@@ -5,6 +5,7 @@
     missed_changes    reads from the store what the recorder has missed
     forms      what is recorded of an object: no values of Secrets
     policy     which resources are recorded
+    thinning   drops old versions that have changed the status only
     past       reads the objects of a past moment, and the versions of one
     recent_changes    reads the changes of all objects that a user may see
     purges     removes changes that must be forgotten

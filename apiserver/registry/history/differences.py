@@ -17,13 +17,21 @@ LEFT_OUT: Final = ("managedFields", "resourceVersion")
 _NOTHING: Final = "/dev/null"
 
 
-def difference(name: str, before: StoredObject | None, after: StoredObject | None) -> Document:
+def difference(
+    name: str, before: StoredObject | None, after: StoredObject | None, *, is_thinned: bool
+) -> Document:
     """Returns the difference of two states of an object as JSON. None: there was no object.
 
-    name: `RESOURCE/NAME`, for the names of the texts. Raises CorruptObject.
+    name: `RESOURCE/NAME`, for the names of the texts. is_thinned: whether one of them lacks its status, which
+    is not compared then. Raises CorruptObject.
     """
     old, new = (None if each is None else each.document() for each in (before, after))
-    return difference_of(name, old, new)
+    if not is_thinned:
+        return difference_of(name, old, new)
+    for each in (old, new):
+        if each is not None:
+            each.pop("status", None)
+    return {**difference_of(name, old, new), "thinned": True}
 
 
 def difference_of(name: str, before: Document | None, after: Document | None) -> Document:

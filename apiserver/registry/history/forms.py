@@ -20,6 +20,7 @@ _KEY_BYTES: Final = 32
 _DIGEST_LENGTH: Final = 16
 # What is shown instead of a value; the digest tells whether two values are the same.
 REDACTED: Final = "redacted:"
+_STATUS: Final = "status"
 
 
 class RecordedValues:
@@ -27,6 +28,27 @@ class RecordedValues:
 
     def take(self, key: str, value: bytes) -> bool:
         return True
+
+
+def is_status_only(before: bytes, after: bytes) -> bool:
+    """Whether two recorded values differ in the status, and in nothing else that clients have set."""
+    old, new = orjson.loads(before), orjson.loads(after)
+    return bool(old.pop(_STATUS, None) != new.pop(_STATUS, None)) and _without_managers(
+        old
+    ) == _without_managers(new)
+
+
+def _without_managers(document: dict[str, Any]) -> dict[str, Any]:
+    # Each write changes them.
+    document["metadata"].pop("managedFields", None)
+    return document
+
+
+def without_status(value: bytes) -> bytes:
+    """Returns a recorded value without its status."""
+    document = orjson.loads(value)
+    document.pop(_STATUS, None)
+    return orjson.dumps(document)
 
 
 class RecordedForms:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from apiserver.meta import timestamps
 from apiserver.meta.errors import BadRequest, Expired, NotFound, ServiceUnavailable
 from apiserver.meta.options import ListOptions
-from apiserver.registry.history.forms import RecordedForms
+from apiserver.registry.history.forms import RecordedForms, without_status
 from apiserver.registry.history.recorder import CANNOT_RECORD, Recorder
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
@@ -48,12 +48,21 @@ class PastList(NamedTuple):
     omitted: how many objects it lacks that the user may not see.
     lost: `NAMESPACE/NAME` of the objects that may be missing, as the history has lost what they were.
     purged: how many objects may be missing, as their history was purged.
+    thinned: of how many objects the status is left out, as it is not known any more: see `thinning`.
     """
 
     listed: ObjectList
     omitted: int
     lost: Sequence[str]
     purged: int
+    thinned: int
+
+
+class PastObject(NamedTuple):
+    """An object of the past. is_thinned: whether its status is left out: see `PastList`."""
+
+    found: StoredObject
+    is_thinned: bool
 
 
 class VersionPage(NamedTuple):
@@ -86,6 +95,7 @@ class _State(NamedTuple):
     lost: the keys of those that cannot be read.
     purged: of how many objects changes since were purged, so that it is not known what they were.
     purged_live: how many of these are certain to be objects that exist now.
+    thinned: the keys of those whose status is not known.
     is_in_earlier_namespace: whether the namespace of all of them was replaced by another one.
     """
 
@@ -94,6 +104,7 @@ class _State(NamedTuple):
     lost: Sequence[str]
     purged: int
     purged_live: int
+    thinned: frozenset[str]
     is_in_earlier_namespace: bool = False
 
 
@@ -213,7 +224,7 @@ class PastReads:
 
     async def get(
         self, resource: ServedResource, namespace: str, name: str, revision: int, may_see_earlier: Right
-    ) -> StoredObject:
+    ) -> PastObject:
         """Returns an object as it was. may_see_earlier: see `list`.
 
         Raises NotFound, Expired also if the history has lost what it was, ServiceUnavailable.
@@ -230,7 +241,8 @@ class PastReads:
         if state.lost:
             what = f"{resource.resource}/{name}"
             raise Expired(f"the history has lost what {what} was at revision {revision}; others can be read")
-        return (await resource.codec.views(state.objects, self._registry.offload))[0]
+        (found,) = await resource.codec.views(state.objects, self._registry.offload)
+        return PastObject(found, bool(state.thinned))
 
     async def list(
         self,
@@ -269,7 +281,9 @@ class PastReads:
             lost = [key for key in lost if key not in earlier]
         prefix = self._registry.prefix_of(resource)
         return PastList(
-            ObjectList(found, revision), omitted, [key.removeprefix(prefix) for key in lost], purged
+            ObjectList(found, revision),
+            *(omitted, [key.removeprefix(prefix) for key in lost], purged),
+            len(state.thinned if earlier.isdisjoint(state.thinned) else state.thinned - earlier),
         )
 
     async def _state(self, keys: KeyRange, revision: int, namespace: str) -> _State:
@@ -293,6 +307,7 @@ class PastReads:
             found: list[StoredObject] = []
             lost: list[str] = []
             purged_live = 0
+            thinned = frozenset(key for key, past in changed.items() if past.is_thinned)
             for key in sorted(live.keys() | changed.keys()):
                 if purged and digest(key) in purged:
                     purged_live += key in live and live[key].create_revision <= revision
@@ -302,14 +317,16 @@ class PastReads:
                 elif (past := changed[key].value if key in changed else newest(key)) is None:
                     continue
                 else:
-                    stored = Stored(key, past.value, past.revision, past.revision)
-                    value = self._decode(stored) if past.value else None
+                    is_thinned = key in thinned
+                    content = without_status(past.value) if is_thinned and past.value else past.value
+                    stored = Stored(key, content, past.revision, past.revision)
+                    value = self._decode(stored) if content else None
                 if value is not None and value.head:
                     found.append(value)
                 else:
                     lost.append(key)
             earlier = frozenset(key for key, past in changed.items() if past.was_created_since)
-            return _State(found, earlier, lost, len(purged), purged_live)
+            return _State(found, earlier, lost, len(purged), purged_live, thinned)
 
         try:
             state = await self.read(read)
@@ -376,6 +393,13 @@ class PastReads:
         if version is not None:
             begin = max(begin, version.create_revision)
         return HistoryKey(key, version, begin, until)
+
+    async def newest(self, key: str, until: int) -> Value | None:
+        """Returns the recorded form of an object at a revision. until: what `complete` has returned.
+
+        Raises as `key` does.
+        """
+        return self._value((await self.key(key, "", until)).version)
 
     def begin(self, found: HistoryKey) -> float:
         """Returns since which revision a key has been of one object, in one namespace. To be run by `read`.

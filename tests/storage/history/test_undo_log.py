@@ -71,7 +71,7 @@ class Model:
     def read(self, log: UndoLog, revision: int, keys: KeyRange = ALL) -> dict[str, Value]:
         """Returns a state as the history has it."""
         found = {key: value for key, value in self.live.items() if key in keys}
-        for key, (value, _) in log.changed_since(keys, revision, self.revision, self.live.get).items():
+        for key, (value, _, _) in log.changed_since(keys, revision, self.revision, self.live.get).items():
             found.pop(key, None)
             if value is not None:
                 found[key] = value

@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.cli.history_policy import RULES_MAX, parse_history_policy, read_history_policy
 from apiserver.meta.brand import Brand
-from apiserver.registry.history.policy import ANY, HistoryPolicy, HistoryRule
+from apiserver.registry.history.policy import ANY, HistoryAction, HistoryPolicy, HistoryRule
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
 HEAD: Final = "apiVersion: apiserver.config.k8s.io/v1alpha1\nkind: HistoryPolicy\n"
@@ -25,8 +25,8 @@ def parsed(text: str) -> tuple[HistoryRule, ...]:
 
 def test_rules_are_read_in_order() -> None:
     assert parsed(KEEP_ONE) == (
-        HistoryRule((("apps", "deployments"),), keeps=True),
-        HistoryRule(((ANY, ANY),), keeps=False),
+        HistoryRule((("apps", "deployments"),), HistoryAction.KEEP),
+        HistoryRule(((ANY, ANY),), HistoryAction.DROP),
     )
 
 
@@ -59,6 +59,15 @@ def test_what_is_dropped(text: str, key: str, dropped: str) -> None:
     assert [policy.dropped_resource(key) for _ in range(2)] == [dropped] * 2
 
 
+def test_what_is_thinned() -> None:
+    policy = HistoryPolicy(parsed("rules:\n- {resources: [pods], action: thin}\n"), "/r")
+    assert policy.thins_any
+    keys = ("/r/core/pods/default/a", "/r/core/nodes/a", "/r/core/events/default/a", "/r/-/addresses")
+    assert [policy.thins(key) for key in keys] == [True, False, False, False]
+    assert policy.dropped_resource("/r/core/pods/default/a") == ""
+    assert not HistoryPolicy(parsed(DROP), "/r").thins_any
+
+
 INVALID: Final = {
     "an unknown field": (DROP + "other: 1\n", "other"),
     "an unknown field of a rule": ("rules:\n- {resources: [a], action: drop, age: 1h}\n", "age"),
@@ -68,7 +77,7 @@ INVALID: Final = {
     "no rules": ("rules: []\n", "rules"),
     "too many rules": ("rules:\n" + "- {resources: [a], action: keep}\n" * (RULES_MAX + 1), "1 to"),
     "no resources": ("rules:\n- {action: drop}\n", "resources"),
-    "another action": ("rules:\n- {resources: [a], action: thin}\n", "keep or drop, not 'thin'"),
+    "another action": ("rules:\n- {resources: [a], action: thaw}\n", "keep, drop, thin, not 'thaw'"),
     "a name that is none": ("rules:\n- {resources: [Pods], action: drop}\n", "not 'Pods'"),
     "a group that is none": ("rules:\n- {resources: ['a.b_c'], action: drop}\n", "not 'a.b_c'"),
     "text in place of a list": ("rules: keep\n", "rules"),
