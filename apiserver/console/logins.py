@@ -157,6 +157,8 @@ class Logins:
             expires_at = int(min(login.until, now + PAGE_TOKEN_S))
             token = self._sealing.tokens.issue(login.user, expires_at)
             return Session(token, login.user, expires_at, login)
+        if not login.token:
+            raise Unauthorized("console session: its token cannot be got again")
         found = await self._review(login.token)
         return Session(login.token, found.user, self._expiry(login.token), login)
 

@@ -151,8 +151,9 @@ class OidcLogins:
     def _client_id(self, issuer: JwtAuthenticator) -> str:
         return self._client.id or issuer.configuration.issuer.audiences[0]
 
-    def _scopes(self, found: Discovery) -> list[str]:
-        return list(
+    def _scopes(self, found: Discovery) -> str:
+        """Returns the scopes as the parameter of an authorization request has them (RFC 6749, 3.3)."""
+        return " ".join(
             self._client.scopes or (_OPENID, *(each for each in _WANTED_SCOPES if each in found.scopes))
         )
 

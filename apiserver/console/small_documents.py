@@ -16,11 +16,13 @@ from apiserver.endpoints.responses import send
 from apiserver.meta.errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.duplicates import duplicate_fields
-from apiserver.wire.json_text import InvalidJson
+from apiserver.wire.json_text import InvalidJson, values_in
 from apiserver.wire.media_types import JSON
 
 # A code that holds the longest token has 22 KB.
 BODY_BYTES_MAX: Final = 32 * 1024
+# The longest has four. To look for repeated fields among thousands of values takes 40 ms.
+VALUES_MAX: Final = 16
 # The page that sends it is at hand; a client that is slow holds a connection, as it could without a body.
 ARRIVAL_S: Final = 10.0
 # What it says is about one user, at one time.
@@ -38,6 +40,8 @@ async def read_small_document(call: ApiCall) -> Document:
     if headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
     body = await _read(call)
+    if values_in(body) > VALUES_MAX:
+        raise BadRequest(f"the body has more than {VALUES_MAX} values")
     try:
         document = load_json(body)
     except InvalidJson as error:

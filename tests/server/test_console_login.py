@@ -303,6 +303,7 @@ MALFORMED: Final[dict[str, tuple[bytes, int]]] = {
     "a token that is too long": (b'{"token":"%b"}' % (b"a" * 20_000), 400),
     "an issuer where there is none": (b'{"oidc":{"code":"a","verifier":"b","redirectURI":"c"}}', 400),
     "a long body": (b'{"token":"%b"}' % (b"a" * BODY_BYTES_MAX), 413),
+    "many values": (b'{"token":[' + b"{}," * 10_000 + b"{}]}", 400),
     "deep": (b'{"token":' + b"[" * 10_000 + b"]" * 10_000 + b"}", 400),
     "a token of nobody": (b'{"token":"nobody-token"}', 401),
     "a guessed code": (b'{"code":"console-code.AAAA"}', 401),

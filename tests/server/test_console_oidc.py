@@ -148,7 +148,7 @@ def test_the_page_learns_where_users_log_in(page: Api, provider: LoginProvider) 
     assert page.get(CONFIG).ok()["oidc"] == {
         "authorizationEndpoint": f"{provider.issuer}/authorize",
         "clientID": CLIENT,
-        "scopes": ["openid", "email", "offline_access"],
+        "scopes": "openid email offline_access",
     }
 
 
@@ -302,7 +302,7 @@ def test_a_public_client_sends_its_id(provider: LoginProvider, tmp_path: Path) -
         assert (told["readOnly"], told["oidc"]["clientID"], told["oidc"]["scopes"]) == (
             True,
             "the-page",
-            ["openid", "groups"],
+            "openid groups",
         )
         log_in_by(page, provider.code()).ok()
         (asked,) = provider.asked
