@@ -1,0 +1,52 @@
+"""Every page shows what it is for, on every screen, and to those who cannot see it or use no mouse."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.console.tour import STOPS, show
+from tests.support.chromium import Browser, Page, Visit
+from tests.support.required import library
+from tests.support.server_process import ServerProcess
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("furnished"),
+]
+
+SERIOUS: Final = ("serious", "critical")
+# Its view, on a wide screen and on a narrow one, in the light and in the dark.
+LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 800}},
+}
+
+
+async def serious_faults(page: Page) -> list[str]:
+    """What axe-core finds that keeps people from using the page."""
+    axe = library("axe_playwright_python.async_playwright").Axe()
+    found = await axe.run(page)
+    return [
+        f"{each['id']}: {each['help']}: {[node['html'] for node in each['nodes']][:3]}"
+        for each in found.response["violations"]
+        if each["impact"] in SERIOUS
+    ]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_each_page_can_be_used_by_everybody(browser: Browser, server: ServerProcess, look: str) -> None:
+    async with Visit(browser, server, **LOOKS[look]) as visit:
+        await visit.log_in()
+        found = {}
+        for name in STOPS:
+            page = await show(visit, name)
+            found[name] = await serious_faults(page)
+            if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                found[name].append("it does not fit")
+        assert {name: faults for name, faults in found.items() if faults} == {}
+        assert visit.faults == []
+        assert visit.foreign == []
