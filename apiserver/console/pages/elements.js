@@ -10,10 +10,12 @@ export function ErrorNotice({ error, onRetry }) {
   return html`<div class="notice bad" role="alert">
     <strong>${isDenied ? "Not allowed" : "That failed"}</strong>
     <p>${error instanceof Error ? error.message : String(error)}</p>
-    ${causes.length > 1 &&
-    html`<ul>
+    ${
+      causes.length > 1 &&
+      html`<ul>
       ${causes.map((/** @type {any} */ each) => html`<li><code>${each.field}</code> ${each.message}</li>`)}
-    </ul>`}
+    </ul>`
+    }
     ${onRetry && html`<button onClick=${onRetry}>Try again</button>`}
   </div>`;
 }
@@ -57,12 +59,16 @@ export function useLoaded(load, inputs) {
 }
 
 /**
- * Adds keys while a component is shown.
+ * Adds keys while a component is shown. Each press sees the component as it was drawn last.
  * @param {import("./keyboard.js").Key[]} keys
- * @param {any[]} inputs what they depend on
  */
-export function useKeys(keys, inputs) {
-  useEffect(() => addKeys(keys), inputs);
+export function useKeys(keys) {
+  const latest = useRef(keys);
+  // Before the browser paints: two keys may be pressed faster than that.
+  useLayoutEffect(() => {
+    latest.current = keys;
+  });
+  useLayoutEffect(() => addKeys(() => latest.current), []);
 }
 
 /**
@@ -155,7 +161,9 @@ export function Tabs({ tabs, current, onChoose }) {
     const at = tabs.findIndex(({ id }) => id === current);
     onChoose(tabs[(at + step + tabs.length) % tabs.length].id);
     const list = /** @type {HTMLElement} */ (event.currentTarget);
-    requestAnimationFrame(() => /** @type {HTMLElement | null} */ (list.querySelector("[aria-selected=true]"))?.focus());
+    requestAnimationFrame(() =>
+      /** @type {HTMLElement | null} */ (list.querySelector("[aria-selected=true]"))?.focus(),
+    );
   };
   return html`<div class="tabs" role="tablist" onKeyDown=${move}>
     ${tabs.map(

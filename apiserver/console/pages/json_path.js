@@ -13,7 +13,10 @@ const STEP =
  * @throws {SyntaxError}
  */
 export function compile(text) {
-  const source = text.trim().replace(/^\{(.*)\}$/s, "$1").replace(/^\$/, "");
+  const source = text
+    .trim()
+    .replace(/^\{(.*)\}$/s, "$1")
+    .replace(/^\$/, "");
   const path = /^[.[]/.test(source) ? source : `.${source}`;
   /** @type {((values: any[]) => any[])[]} */
   const steps = [];
@@ -24,15 +27,18 @@ export function compile(text) {
     if (!found) throw new SyntaxError(`not understood: ${path.slice(at, at + 40)}`);
     steps.push(stepOf(found));
   }
-  return (object) => steps.reduce((values, step) => step(values), [object]).filter((value) => value !== undefined);
+  return (object) =>
+    steps.reduce((values, step) => step(values), [object]).filter((value) => value !== undefined);
 }
 
 /** @param {RegExpExecArray} found */
 function stepOf([, plain, index, single, double, field, text1, text2, bare]) {
   const name = plain ?? single ?? double;
   if (name !== undefined) return (/** @type {any[]} */ values) => values.map((value) => own(value, name));
-  if (index === "*") return (/** @type {any[]} */ values) => values.flatMap((value) => Object.values(value ?? {}));
-  if (index !== undefined) return (/** @type {any[]} */ values) => values.map((value) => value?.[Number(index)]);
+  if (index === "*")
+    return (/** @type {any[]} */ values) => values.flatMap((value) => Object.values(value ?? {}));
+  if (index !== undefined)
+    return (/** @type {any[]} */ values) => values.map((value) => value?.[Number(index)]);
   const wanted = text1 ?? text2 ?? bare;
   return (/** @type {any[]} */ values) =>
     values

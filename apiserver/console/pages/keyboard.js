@@ -3,14 +3,15 @@
  * Keys do nothing while somebody writes in a field, but for Escape, which leaves it.
  */
 
+/** `keys`: the names of one or more keys as events have them, with spaces between. */
 /** @typedef {{keys: string, text: string, run: (event: KeyboardEvent) => void, isHidden?: boolean}} Key */
 
-/** @type {Key[][]} */
+/** @type {(() => Key[])[]} */
 const layers = [];
 
 /**
  * Adds keys. Returns what removes them.
- * @param {Key[]} keys `keys` of each: the names of one or more keys as events have them, with spaces between
+ * @param {() => Key[]} keys returns those that work now
  */
 export function addKeys(keys) {
   layers.push(keys);
@@ -21,14 +22,16 @@ export function addKeys(keys) {
 
 /** The keys that work now, those of the view first. */
 export function currentKeys() {
-  return layers.toReversed().flat();
+  return layers.toReversed().flatMap((keys) => keys());
 }
 
 /** @param {EventTarget | null} target */
 function isWriting(target) {
   return (
     target instanceof HTMLElement &&
-    (target.isContentEditable || Boolean(target.shadowRoot) || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+    (target.isContentEditable ||
+      Boolean(target.shadowRoot) ||
+      /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
   );
 }
 

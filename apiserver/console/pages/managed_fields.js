@@ -59,7 +59,8 @@ export class Owners {
 function stepOf(name, value) {
   if (name === ".") return "";
   const text = name.slice(2);
-  if (name.startsWith("f:")) return value !== null && typeof value === "object" && Object.hasOwn(value, text) ? text : null;
+  if (name.startsWith("f:"))
+    return value !== null && typeof value === "object" && Object.hasOwn(value, text) ? text : null;
   if (!Array.isArray(value)) return null;
   let at = -1;
   if (name.startsWith("i:")) at = Number(text);

@@ -19,7 +19,10 @@ export function parse(text) {
     const [, name, labels = "", value] = sample;
     const samples = found.get(name) ?? [];
     if (!samples.length) found.set(name, samples);
-    samples.push({ labels: Object.fromEntries([...labels.matchAll(LABEL)].map(([, key, text]) => [key, text])), value: numberOf(value) });
+    samples.push({
+      labels: Object.fromEntries([...labels.matchAll(LABEL)].map(([, key, text]) => [key, text])),
+      value: numberOf(value),
+    });
   }
   return found;
 }
@@ -48,7 +51,9 @@ export function total(metrics, name) {
 export function quantile(share, now, before, name, isCounted) {
   const buckets = summed(now, name, isCounted);
   const earlier = summed(before, name, isCounted);
-  const counts = [...buckets].map(([bound, count]) => /** @type {const} */ ([bound, count - (earlier.get(bound) ?? 0)])).sort(([a], [b]) => a - b);
+  const counts = [...buckets]
+    .map(([bound, count]) => /** @type {const} */ ([bound, count - (earlier.get(bound) ?? 0)]))
+    .sort(([a], [b]) => a - b);
   const all = counts[counts.length - 1]?.[1] ?? 0;
   if (!all) return 0;
   const rank = share * all;

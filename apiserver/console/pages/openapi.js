@@ -65,7 +65,8 @@ export class TypeSchema {
    */
   below(schema, step) {
     if (typeof step === "number") return this.resolve(schema.items);
-    if (schema.properties && Object.hasOwn(schema.properties, step)) return this.resolve(schema.properties[step]);
+    if (schema.properties && Object.hasOwn(schema.properties, step))
+      return this.resolve(schema.properties[step]);
     return typeof schema.additionalProperties === "object" ? this.resolve(schema.additionalProperties) : {};
   }
 }
@@ -78,7 +79,8 @@ export async function schemaOf(type) {
   const document = await documentOf(type.group, type.version);
   const root = Object.values(document.components?.schemas ?? {}).find((schema) =>
     schema["x-kubernetes-group-version-kind"]?.some(
-      (/** @type {any} */ each) => each.group === type.group && each.version === type.version && each.kind === type.kind,
+      (/** @type {any} */ each) =>
+        each.group === type.group && each.version === type.version && each.kind === type.kind,
     ),
   );
   return new TypeSchema(document, root);

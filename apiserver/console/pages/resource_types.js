@@ -30,7 +30,10 @@ let tags = ["", ""];
 
 /** Reads discovery. Types change only if it did. */
 export async function refresh() {
-  const found = await Promise.all([getJson("/api", { accept: ACCEPT }), getJson("/apis", { accept: ACCEPT })]);
+  const found = await Promise.all([
+    getJson("/api", { accept: ACCEPT }),
+    getJson("/apis", { accept: ACCEPT }),
+  ]);
   const now = found.map((each) => JSON.stringify(each));
   if (now.every((text, at) => text === tags[at])) return;
   tags = now;

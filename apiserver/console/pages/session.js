@@ -75,7 +75,10 @@ export async function open(proof, reason) {
   }
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    login.value = { isWanted: true, reason: reason ?? body.message ?? `The server answered ${answer.status}.` };
+    login.value = {
+      isWanted: true,
+      reason: reason ?? body.message ?? `The server answered ${answer.status}.`,
+    };
     return false;
   }
   begun(body);

@@ -49,14 +49,11 @@ const FAVOURITES = [
 const overlay = signal(/** @type {"" | "palette" | "help"} */ (""));
 
 export function Shell() {
-  useKeys(
-    [
-      { keys: ":", text: "Go to a type or a page", run: () => (overlay.value = "palette") },
-      { keys: "?", text: "Show the keys", run: () => (overlay.value = "help") },
-      { keys: "Escape", text: "Go back", run: () => history.back() },
-    ],
-    [],
-  );
+  useKeys([
+    { keys: ":", text: "Go to a type or a page", run: () => (overlay.value = "palette") },
+    { keys: "?", text: "Show the keys", run: () => (overlay.value = "help") },
+    { keys: "Escape", text: "Go back", run: () => history.back() },
+  ]);
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header>
       <a class="brand" href="#/types"><img src="icon.svg" alt="" width="22" height="22" />Console</a>
@@ -66,9 +63,11 @@ export function Shell() {
       <span class="space"></span>
       ${config.value.readOnly && html`<span class="badge">read-only</span>`}
       <${Connection} />
-      ${user.value &&
-      html`<span class="user" title=${user.value.groups.join("\n")}>${user.value.username}</span>
-        <button class="quiet" onClick=${logOut}>Log out</button>`}
+      ${
+        user.value &&
+        html`<span class="user" title=${user.value.groups.join("\n")}>${user.value.username}</span>
+        <button class="quiet" onClick=${logOut}>Log out</button>`
+      }
       <button class="quiet" aria-label="Show the keys" onClick=${() => (overlay.value = "help")}>?</button>
     </header>
     <div class="columns">
@@ -95,8 +94,14 @@ function Connection() {
 function Navigation() {
   const { steps } = route.value;
   const [first = "types"] = steps;
-  const served = FAVOURITES.map((name) => listed.value.find((each) => each.resource === name && !isExtension(each.group)));
-  const link = (/** @type {string[]} */ target, /** @type {string} */ label, /** @type {boolean} */ isCurrent) =>
+  const served = FAVOURITES.map((name) =>
+    listed.value.find((each) => each.resource === name && !isExtension(each.group)),
+  );
+  const link = (
+    /** @type {string[]} */ target,
+    /** @type {string} */ label,
+    /** @type {boolean} */ isCurrent,
+  ) =>
     html`<li key=${label}><a href=${href(target)} aria-current=${isCurrent ? "page" : undefined}>${label}</a></li>`;
   return html`<nav aria-label="Views">
     <ul>
@@ -104,7 +109,8 @@ function Navigation() {
       ${served.map((type) => {
         if (!type) return null;
         const target = typeSteps(type);
-        const isCurrent = (first === "list" || first === "object") && steps[3] === type.resource && steps[1] === target[1];
+        const isCurrent =
+          (first === "list" || first === "object") && steps[3] === type.resource && steps[1] === target[1];
         return link(target, type.kind, isCurrent);
       })}
     </ul>

@@ -102,10 +102,13 @@ function connect() {
 }
 
 function retry() {
-  timer = setTimeout(() => {
-    timer = 0;
-    connect();
-  }, retryMs * (0.5 + Math.random() / 2));
+  timer = setTimeout(
+    () => {
+      timer = 0;
+      connect();
+    },
+    retryMs * (0.5 + Math.random() / 2),
+  );
   retryMs = Math.min(retryMs * 2, RETRY_MS.last);
 }
 

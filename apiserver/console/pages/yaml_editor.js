@@ -12,11 +12,24 @@ const THEME = {
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "19px" },
   ".cm-content": { caretColor: "var(--text)" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
-  ".cm-gutters": { backgroundColor: "var(--card)", color: "var(--muted)", borderRight: "1px solid var(--line)" },
+  ".cm-gutters": {
+    backgroundColor: "var(--card)",
+    color: "var(--muted)",
+    borderRight: "1px solid var(--line)",
+  },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--hover)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--current)" },
-  ".cm-tooltip, .cm-panels": { backgroundColor: "var(--card)", color: "var(--text)", border: "1px solid var(--line)" },
-  ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--current)", color: "var(--text)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+    backgroundColor: "var(--current)",
+  },
+  ".cm-tooltip, .cm-panels": {
+    backgroundColor: "var(--card)",
+    color: "var(--text)",
+    border: "1px solid var(--line)",
+  },
+  ".cm-tooltip-autocomplete > ul > li[aria-selected]": {
+    backgroundColor: "var(--current)",
+    color: "var(--text)",
+  },
   ".cm-completionInfo": { maxWidth: "34em", whiteSpace: "pre-wrap" },
   ".cm-searchMatch": { backgroundColor: "var(--added)" },
 };
@@ -25,14 +38,15 @@ const THEME = {
  * @param {object} props
  * @param {string} props.text at first
  * @param {(text: string) => void} props.onChange
- * @param {() => void} props.onSubmit Ctrl-Enter was pressed
- * @param {() => void} props.onLeave Escape was pressed
+ * @param {() => void} props.onReview Ctrl-Enter was pressed
+ * @param {() => void} props.onSave Ctrl-S was pressed
+ * @param {() => void} props.onLeave Escape was pressed: as Tab indents, the focus has to leave otherwise
  * @param {Promise<import("./openapi.js").TypeSchema>} props.schema
  */
-export function YamlEditor({ text, onChange, onSubmit, onLeave, schema }) {
+export function YamlEditor({ text, onChange, onReview, onSave, onLeave, schema }) {
   const host = useRef(/** @type {HTMLElement | null} */ (null));
-  const calls = useRef({ onChange, onSubmit, onLeave });
-  calls.current = { onChange, onSubmit, onLeave };
+  const calls = useRef({ onChange, onReview, onSave, onLeave });
+  calls.current = { onChange, onReview, onSave, onLeave };
   useEffect(() => {
     /** @type {any} */
     let view = null;
@@ -45,7 +59,7 @@ export function YamlEditor({ text, onChange, onSubmit, onLeave, schema }) {
         { tag: [cm.tags.number, cm.tags.bool, cm.tags.null], color: "var(--waiting)" },
         { tag: cm.tags.comment, color: "var(--muted)" },
       ]);
-      const run = (/** @type {"onSubmit" | "onLeave"} */ name) => () => {
+      const run = (/** @type {"onReview" | "onSave" | "onLeave"} */ name) => () => {
         calls.current[name]();
         return true;
       };
@@ -55,14 +69,17 @@ export function YamlEditor({ text, onChange, onSubmit, onLeave, schema }) {
         state: cm.EditorState.create({
           doc: text,
           extensions: [
-            cm.keymap.of([{ key: "Mod-Enter", run: run("onSubmit") }]),
+            cm.keymap.of([
+              { key: "Mod-Enter", run: run("onReview") },
+              { key: "Mod-s", run: run("onSave") },
+            ]),
             cm.basicSetup,
             cm.keymap.of([cm.indentWithTab, { key: "Escape", run: run("onLeave") }]),
             cm.yaml(),
             cm.syntaxHighlighting(highlighting),
             cm.autocompletion({ override: [(/** @type {any} */ context) => complete(context, schema)] }),
             cm.EditorView.theme(THEME),
-            cm.EditorView.contentAttributes.of({ "aria-label": "YAML" }),
+            cm.EditorView.contentAttributes.of({ "aria-label": "YAML", tabindex: "0" }),
             cm.EditorView.updateListener.of((/** @type {any} */ update) => {
               if (update.docChanged) calls.current.onChange(update.state.doc.toString());
             }),
@@ -87,7 +104,8 @@ export function YamlEditor({ text, onChange, onSubmit, onLeave, schema }) {
 async function complete(context, schema) {
   const line = context.state.doc.lineAt(context.pos);
   const before = line.text.slice(0, context.pos - line.from);
-  const found = /^(\s*(?:- +)*)([\w./-]*)$/.exec(before) ?? /^(\s*(?:- +)*)[\w./-]+: +([\w./-]*)$/.exec(before);
+  const found =
+    /^(\s*(?:- +)*)([\w./-]*)$/.exec(before) ?? /^(\s*(?:- +)*)[\w./-]+: +([\w./-]*)$/.exec(before);
   if (!found || (!found[2] && !context.explicit)) return null;
   const isValue = before.includes(": ");
   const of = await schema;
@@ -99,7 +117,12 @@ async function complete(context, schema) {
   const from = context.pos - found[2].length;
   if (isValue) {
     const values = schemaHere.enum ?? (schemaHere.type === "boolean" ? [true, false] : []);
-    return values.length ? { from, options: values.map((/** @type {any} */ each) => ({ label: String(each), type: "constant" })) } : null;
+    return values.length
+      ? {
+          from,
+          options: values.map((/** @type {any} */ each) => ({ label: String(each), type: "constant" })),
+        }
+      : null;
   }
   const options = Object.entries(schemaHere.properties ?? {}).map(([name, schema]) => {
     const resolved = of.resolve(schema);

@@ -28,7 +28,8 @@ export function scan(text) {
   return text.split("\n").map((line) => {
     const content = line.trimStart();
     let column = line.length - content.length;
-    if (!content || (scalarIndent >= 0 && column > scalarIndent)) return { path: top().path, indent: "", key: "", value: line };
+    if (!content || (scalarIndent >= 0 && column > scalarIndent))
+      return { path: top().path, indent: "", key: "", value: line };
     scalarIndent = -1;
     let rest = content;
     while (rest === "-" || rest.startsWith("- ")) {
@@ -40,7 +41,8 @@ export function scan(text) {
       rest = after;
     }
     const found = KEY.exec(rest);
-    if (!found || rest.startsWith("#")) return { path: top().path, indent: line.slice(0, column), key: "", value: rest };
+    if (!found || rest.startsWith("#"))
+      return { path: top().path, indent: line.slice(0, column), key: "", value: rest };
     while (top().indent >= column) stack.pop();
     const value = rest.slice(found[0].length);
     stack.push({ indent: column, isItem: false, path: [...top().path, unquoted(found[1])], count: 0 });

@@ -50,8 +50,12 @@ function kindOf(value) {
  * @param {{before: string, after: string, label: string}} props
  */
 export function DiffView({ before, after, label }) {
-  const lines = useMemo(() => hunks(diffLines(before.trimEnd().split("\n"), after.trimEnd().split("\n"))), [before, after]);
-  if (!lines.some((line) => line && line.kind !== "same")) return html`<p class="muted">There is no difference.</p>`;
+  const lines = useMemo(
+    () => hunks(diffLines(before.trimEnd().split("\n"), after.trimEnd().split("\n"))),
+    [before, after],
+  );
+  if (!lines.some((line) => line && line.kind !== "same"))
+    return html`<p class="muted">There is no difference.</p>`;
   return html`<${DiffLines} label=${label} lines=${lines.map((line) => line && { kind: line.kind, text: line.text })} />`;
 }
 

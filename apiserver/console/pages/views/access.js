@@ -6,7 +6,21 @@ import { href, route, setQuery } from "../router.js";
 import { user } from "../session.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
 
-const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "bind", "escalate", "approve", "sign"];
+const VERBS = [
+  "get",
+  "list",
+  "watch",
+  "create",
+  "update",
+  "patch",
+  "delete",
+  "deletecollection",
+  "impersonate",
+  "bind",
+  "escalate",
+  "approve",
+  "sign",
+];
 
 export default function Access() {
   const { query } = route.value;
@@ -20,7 +34,14 @@ export default function Access() {
   };
   /** @param {string} key */
   const set = (key) => (/** @type {any} */ event) => setQuery({ [key]: event.target.value.trim() });
-  const names = [...new Set(types.value.flatMap((each) => [nameOf(each.group, each.resource), ...each.subresources.map((sub) => nameOf(each.group, `${each.resource}/${sub}`))]))];
+  const names = [
+    ...new Set(
+      types.value.flatMap((each) => [
+        nameOf(each.group, each.resource),
+        ...each.subresources.map((sub) => nameOf(each.group, `${each.resource}/${sub}`)),
+      ]),
+    ),
+  ];
   return html`<section class="page">
     <div class="bar"><h1>Access</h1></div>
     <div class="card">
@@ -50,7 +71,14 @@ function nameOf(group, resource) {
 function attributes(asked) {
   const [full, subresource = ""] = asked.resource.split("/");
   const [resource, ...group] = full.split(".");
-  return { verb: asked.verb, resource, group: group.join("."), subresource, namespace: asked.ns, name: asked.name };
+  return {
+    verb: asked.verb,
+    resource,
+    group: group.join("."),
+    subresource,
+    namespace: asked.ns,
+    name: asked.name,
+  };
 }
 
 /**
@@ -77,16 +105,27 @@ function useAnswer(ask, asked) {
 function Verdict({ asked }) {
   const { value, error } = useAnswer(() => {
     const resourceAttributes = attributes(asked);
-    const [kind, path] = asked.who ? ["SubjectAccessReview", "subjectaccessreviews"] : ["SelfSubjectAccessReview", "selfsubjectaccessreviews"];
-    const subject = asked.who ? { user: asked.who, groups: asked.groups.split(/[\s,]+/).filter(Boolean) } : {};
-    return post(`/apis/authorization.k8s.io/v1/${path}`, { apiVersion: "authorization.k8s.io/v1", kind, spec: { resourceAttributes, ...subject } });
+    const [kind, path] = asked.who
+      ? ["SubjectAccessReview", "subjectaccessreviews"]
+      : ["SelfSubjectAccessReview", "selfsubjectaccessreviews"];
+    const subject = asked.who
+      ? { user: asked.who, groups: asked.groups.split(/[\s,]+/).filter(Boolean) }
+      : {};
+    return post(`/apis/authorization.k8s.io/v1/${path}`, {
+      apiVersion: "authorization.k8s.io/v1",
+      kind,
+      spec: { resourceAttributes, ...subject },
+    });
   }, asked);
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return null;
   const { allowed, denied, reason, evaluationError } = value.status;
   return html`<div role="status"><${Facts}
     items=${[
-      { label: "Answer", value: html`<strong data-tone=${allowed ? "good" : "bad"}>${allowed ? "yes" : "no"}</strong>${denied ? " (denied)" : ""}` },
+      {
+        label: "Answer",
+        value: html`<strong data-tone=${allowed ? "good" : "bad"}>${allowed ? "yes" : "no"}</strong>${denied ? " (denied)" : ""}`,
+      },
       { label: "Why", value: reason || (allowed ? "" : "nothing allows it") },
       { label: "Error", value: evaluationError },
     ]}
@@ -95,7 +134,10 @@ function Verdict({ asked }) {
 
 /** @param {{asked: any}} props */
 function WhoCan({ asked }) {
-  const { value, error } = useAnswer(() => post("/console/who-can", attributes(asked)), [asked.verb, asked.resource, asked.ns, asked.name]);
+  const { value, error } = useAnswer(
+    () => post("/console/who-can", attributes(asked)),
+    [asked.verb, asked.resource, asked.ns, asked.name],
+  );
   if (error instanceof ApiError && error.code === 403) return html`<${Notice}>${error.message}</${Notice}>`;
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return null;

@@ -13,17 +13,32 @@ export default function Cel() {
   const { query } = route.value;
   const kind = query.get("kind") === "rule" ? "rule" : "policy";
   const expression = query.get("x") ?? EXAMPLES[kind];
-  const [resource, ns, name] = [query.get("resource") ?? "pods", query.get("ns") ?? "", query.get("name") ?? ""];
+  const [resource, ns, name] = [
+    query.get("resource") ?? "pods",
+    query.get("ns") ?? "",
+    query.get("name") ?? "",
+  ];
   const [object, setObject] = useState('{"metadata": {"name": "web-1"}, "spec": {"replicas": 3}}');
   const [answer, setAnswer] = useState(/** @type {{value?: any, error?: unknown}} */ ({}));
-  const type = listed.value.find((each) => each.resource === resource || `${each.resource}.${each.group}` === resource);
+  const type = listed.value.find(
+    (each) => each.resource === resource || `${each.resource}.${each.group}` === resource,
+  );
   useEffect(() => {
     const timer = setTimeout(async () => {
       try {
         const typed = type && { group: type.group, version: type.version, resource: type.resource };
-        setAnswer({ value: await post("/console/cel", { kind, expression, object: JSON.parse(object), ...(typed && { resource: typed }) }) });
+        setAnswer({
+          value: await post("/console/cel", {
+            kind,
+            expression,
+            object: JSON.parse(object),
+            ...(typed && { resource: typed }),
+          }),
+        });
       } catch (error) {
-        setAnswer({ error: error instanceof SyntaxError ? new Error(`The object is not JSON: ${error.message}`) : error });
+        setAnswer({
+          error: error instanceof SyntaxError ? new Error(`The object is not JSON: ${error.message}`) : error,
+        });
       }
     }, EVALUATED_AFTER_MS);
     return () => clearTimeout(timer);
@@ -65,13 +80,21 @@ function Answer({ answer: { value, error } }) {
     return html`<${Notice} tone="bad">${value.issues.map((/** @type {any} */ each) => html`<p><code>${each.line}:${each.column}</code> ${each.message}</p>`)}</${Notice}>`;
   }
   const tone = value.error || value.result === false ? "bad" : "good";
-  const estimated = value.estimatedCost ? `${number(value.estimatedCost.min)} to ${number(value.estimatedCost.max)}` : "";
+  const estimated = value.estimatedCost
+    ? `${number(value.estimatedCost.min)} to ${number(value.estimatedCost.max)}`
+    : "";
   return html`<div class="card" role="status">
     <${Facts}
       items=${[
-        { label: "Result", value: html`<strong class="mono" data-tone=${tone}>${value.error ?? JSON.stringify(value.result)}</strong>` },
+        {
+          label: "Result",
+          value: html`<strong class="mono" data-tone=${tone}>${value.error ?? JSON.stringify(value.result)}</strong>`,
+        },
         { label: "Type", value: value.type },
-        { label: "Cost", value: value.cost !== undefined && `${number(value.cost)} of ${number(value.costLimit)}` },
+        {
+          label: "Cost",
+          value: value.cost !== undefined && `${number(value.cost)} of ${number(value.costLimit)}`,
+        },
         { label: "Estimated", value: estimated },
       ]}
     />

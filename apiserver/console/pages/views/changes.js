@@ -21,8 +21,15 @@ const ANSWERS_MAX = 10;
 
 export default function Changes() {
   const { query } = route.value;
-  const wanted = { ns: query.get("ns") ?? "", by: query.get("by") ?? "", since: query.get("since") ?? "1 hour" };
-  const { value, error, reload } = useLoaded((signal) => read(wanted, signal), [wanted.ns, wanted.by, wanted.since]);
+  const wanted = {
+    ns: query.get("ns") ?? "",
+    by: query.get("by") ?? "",
+    since: query.get("since") ?? "1 hour",
+  };
+  const { value, error, reload } = useLoaded(
+    (signal) => read(wanted, signal),
+    [wanted.ns, wanted.by, wanted.since],
+  );
   return html`<section class="page">
     <div class="bar">
       <h1>Changes</h1>
@@ -50,7 +57,13 @@ async function read({ ns, by, since }, signal) {
   let next = "";
   let start = new Date(Date.now() - period).toISOString();
   for (let answers = 0; answers < ANSWERS_MAX && changes.length < CHANGES_MAX; answers++) {
-    const query = new URLSearchParams({ limit: "100", ...(start && { since: start }), ...(ns && { namespace: ns }), ...(by && { by }), ...(next && { continue: next }) });
+    const query = new URLSearchParams({
+      limit: "100",
+      ...(start && { since: start }),
+      ...(ns && { namespace: ns }),
+      ...(by && { by }),
+      ...(next && { continue: next }),
+    });
     let found;
     try {
       found = await getJson(`/history?${query}`, { signal });
@@ -70,7 +83,14 @@ async function read({ ns, by, since }, signal) {
 /** @param {{changes: any[], isCut: boolean}} props */
 function ChangeTable({ changes, isCut }) {
   const rows = changes.map((each) => {
-    if (each.gap) return ["", "", html`<span class="muted">not recorded: ${each.gap.since} to ${each.gap.until}</span>`, "", ""];
+    if (each.gap)
+      return [
+        "",
+        "",
+        html`<span class="muted">not recorded: ${each.gap.since} to ${each.gap.until}</span>`,
+        "",
+        "",
+      ];
     return [
       html`<span title=${moment(each.time ?? "")}>${age(each.time)}</span>`,
       html`<a href=${href(["changes"], { by: each.user })}>${each.user || "unknown"}</a>`,
@@ -88,5 +108,7 @@ function ObjectLink({ change }) {
   const { group, version, resource, namespace = "", name } = change;
   const label = `${resource} ${namespace ? `${namespace}/` : ""}${name}`;
   const type = findType(group ?? "", version, resource);
-  return type ? html`<a href=${href(objectSteps(type, namespace, name), { tab: "history" })}>${label}</a>` : html`${label}`;
+  return type
+    ? html`<a href=${href(objectSteps(type, namespace, name), { tab: "history" })}>${label}</a>`
+    : html`${label}`;
 }

@@ -16,7 +16,9 @@ export default function Definitions() {
   if (!types.value.length) return html`<${Loading} />`;
   if (resource) {
     const type = findType(group === "core" ? "" : group, version, resource);
-    return type ? html`<${Definition} type=${type} />` : html`<${ErrorNotice} error="The server does not serve this type." />`;
+    return type
+      ? html`<${Definition} type=${type} />`
+      : html`<${ErrorNotice} error="The server does not serve this type." />`;
   }
   const words = route.value.query.get("q") ?? "";
   const rows = search(words)
@@ -68,7 +70,15 @@ function Definition({ type }) {
 function Custom({ type }) {
   const name = `${type.resource}.${type.group}`;
   const isCustom = type.group.includes(".");
-  const { value } = useLoaded(async (signal) => (isCustom ? getJson(`/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}`, { signal }).catch(() => null) : null), [name]);
+  const { value } = useLoaded(
+    async (signal) =>
+      isCustom
+        ? getJson(`/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}`, { signal }).catch(
+            () => null,
+          )
+        : null,
+    [name],
+  );
   if (!value) return null;
   const { spec, status } = value;
   const rows = spec.versions.map((/** @type {any} */ each) => [
@@ -78,11 +88,23 @@ function Custom({ type }) {
     status.storedVersions?.includes(each.name) ? "yes" : "no",
     each.deprecated ? html`<span data-tone="waiting">${each.deprecationWarning || "deprecated"}</span>` : "",
   ]);
-  const conditions = (status.conditions ?? []).filter((/** @type {any} */ each) => (each.status === "True") !== ["Established", "NamesAccepted"].includes(each.type) && !each.type.startsWith("KubernetesAPI"));
+  const conditions = (status.conditions ?? []).filter(
+    (/** @type {any} */ each) =>
+      (each.status === "True") !== ["Established", "NamesAccepted"].includes(each.type) &&
+      !each.type.startsWith("KubernetesAPI"),
+  );
   return html`<div class="card">
     <h2>Versions</h2>
     <${SimpleTable} label="Versions" columns=${["Version", "Served", "Written", "In the store", ""]} rows=${rows} />
-    <${Facts} items=${[{ label: "Conversion", value: spec.conversion?.strategy }, { label: "Webhook", value: spec.conversion?.webhook?.clientConfig?.service?.name ?? spec.conversion?.webhook?.clientConfig?.url }]} />
+    <${Facts} items=${[
+      { label: "Conversion", value: spec.conversion?.strategy },
+      {
+        label: "Webhook",
+        value:
+          spec.conversion?.webhook?.clientConfig?.service?.name ??
+          spec.conversion?.webhook?.clientConfig?.url,
+      },
+    ]} />
     ${conditions.map((/** @type {any} */ each) => html`<p data-tone="bad">${each.type}: ${each.message}</p>`)}
     <a href=${href(["object", "apiextensions.k8s.io", "v1", "customresourcedefinitions", "-", name])}>The definition itself</a>
     <span class="muted"> · </span><a href=${`#${collectionPath(type)}`} onClick=${(/** @type {Event} */ event) => event.preventDefault()}><code>${collectionPath(type)}</code></a>
@@ -117,6 +139,7 @@ function Field({ name, schema, isRequired, of, seen }) {
 /** What has the fields: the schema, or that of its items or values. @param {any} schema @param {TypeSchema} of @returns {any} */
 function innerOf(schema, of) {
   if (schema.items) return innerOf(of.resolve(schema.items), of);
-  if (typeof schema.additionalProperties === "object") return innerOf(of.resolve(schema.additionalProperties), of);
+  if (typeof schema.additionalProperties === "object")
+    return innerOf(of.resolve(schema.additionalProperties), of);
   return schema;
 }

@@ -37,7 +37,8 @@ export function DeleteDialog({ objects, kind, onClose }) {
     setResults(
       outcomes.map((outcome, at) => ({
         label: targets[at].label,
-        text: outcome.status === "rejected" ? outcome.reason.message : isTrial ? "would be deleted" : "deleted",
+        text:
+          outcome.status === "rejected" ? outcome.reason.message : isTrial ? "would be deleted" : "deleted",
         isGood: outcome.status === "fulfilled",
       })),
     );
@@ -47,26 +48,33 @@ export function DeleteDialog({ objects, kind, onClose }) {
   const lines = results.length ? results : targets.map(({ label }) => ({ label, text: "", isGood: true }));
   return html`<${Dialog} title=${`Delete ${counted(targets.length, kind)}?`} onClose=${onClose}>
     <ul class="targets" tabindex="0" aria-label="Objects">
-      ${lines.slice(0, SHOWN_MAX).map(
-        ({ label, text, isGood }) => html`<li key=${label}><code>${label}</code> <span data-tone=${isGood ? "good" : "bad"}>${text}</span></li>`,
-      )}
+      ${lines
+        .slice(0, SHOWN_MAX)
+        .map(
+          ({ label, text, isGood }) =>
+            html`<li key=${label}><code>${label}</code> <span data-tone=${isGood ? "good" : "bad"}>${text}</span></li>`,
+        )}
       ${lines.length > SHOWN_MAX && html`<li class="muted">and ${number(lines.length - SHOWN_MAX)} more</li>`}
     </ul>
     ${results.length > 0 && html`<p role="status">${number(results.length - failed)} ${phase === "done" ? "deleted" : "would be deleted"}, ${number(failed)} refused.</p>`}
-    ${phase !== "done" &&
-    html`<label>
+    ${
+      phase !== "done" &&
+      html`<label>
       Dependents
       <select value=${propagation} onChange=${(/** @type {any} */ event) => setPropagation(event.target.value)}>
         <option value="Background">are deleted afterwards</option>
         <option value="Foreground">are deleted first</option>
         <option value="Orphan">stay</option>
       </select>
-    </label>`}
+    </label>`
+    }
     <div class="buttons">
       <button onClick=${onClose}>${phase === "done" ? "Close" : "Cancel"}</button>
-      ${phase !== "done" &&
-      html`<button disabled=${phase === "busy"} onClick=${() => run(true)}>Try it (dry run)</button>
-        <button class="danger" disabled=${phase === "busy"} onClick=${() => run(false)}>Delete</button>`}
+      ${
+        phase !== "done" &&
+        html`<button disabled=${phase === "busy"} onClick=${() => run(true)}>Try it (dry run)</button>
+        <button class="danger" disabled=${phase === "busy"} onClick=${() => run(false)}>Delete</button>`
+      }
     </div>
   </${Dialog}>`;
 }

@@ -19,8 +19,10 @@ export default function Deprecations() {
   return html`<section class="page">
     <div class="bar"><h1>Deprecations</h1><button onClick=${reload}>Read again</button></div>
     ${error !== null && html`<${ErrorNotice} error=${error} onRetry=${reload} />`} ${!value && !error && html`<${Loading} />`}
-    ${value &&
-    html`<p class="muted">Requests since ${moment(value.since)}${value.workers > 1 ? `, of one of ${value.workers} processes` : ""}. The server emulates Kubernetes ${value.release}.</p>
-      <div class="card"><${SimpleTable} label="Deprecated requests" columns=${["API", "Removed in", "Use instead", "User", "Agent", "Verb", "Requests", "Last"]} rows=${rows} empty="Nobody has used a deprecated API." /></div>`}
+    ${
+      value &&
+      html`<p class="muted">Requests since ${moment(value.since)}${value.workers > 1 ? `, of one of ${value.workers} processes` : ""}. The server emulates Kubernetes ${value.release}.</p>
+      <div class="card"><${SimpleTable} label="Deprecated requests" columns=${["API", "Removed in", "Use instead", "User", "Agent", "Verb", "Requests", "Last"]} rows=${rows} empty="Nobody has used a deprecated API." /></div>`
+    }
   </section>`;
 }

@@ -22,9 +22,11 @@ export default function Edit() {
   const [what, group, version, resource, namespace, name] = steps;
   const type = findType(group === "core" ? "" : group, version, resource);
   if (!types.value.length) return html`<${Loading} />`;
-  if (!type) return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
+  if (!type)
+    return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
   if (config.value.readOnly) return html`<${ErrorNotice} error="This console is read-only." />`;
-  if (what === "create") return html`<${Editor} type=${type} namespace=${query.get("ns") || "default"} name="" text=${template(type, query.get("ns") || "default")} />`;
+  if (what === "create")
+    return html`<${Editor} type=${type} namespace=${query.get("ns") || "default"} name="" text=${template(type, query.get("ns") || "default")} />`;
   return html`<${Existing} type=${type} namespace=${namespace === "-" ? "" : namespace} name=${name} />`;
 }
 
@@ -39,7 +41,10 @@ ${type.isNamespaced ? `  namespace: ${namespace}\n` : ""}`;
 
 /** @param {{type: ResourceType, namespace: string, name: string}} props */
 function Existing({ type, namespace, name }) {
-  const { value, error, reload } = useLoaded((signal) => getText(objectPath(type, namespace, name), { accept: YAML, signal }), [type, namespace, name]);
+  const { value, error, reload } = useLoaded(
+    (signal) => getText(objectPath(type, namespace, name), { accept: YAML, signal }),
+    [type, namespace, name],
+  );
   if (error) return html`<${ErrorNotice} error=${error} onRetry=${reload} />`;
   if (value === null) return html`<${Loading} />`;
   return html`<${Editor} type=${type} namespace=${namespace} name=${name} text=${value} onReload=${reload} />`;
@@ -61,6 +66,7 @@ function Editor({ type, namespace, name, text, onReload }) {
   const [error, setError] = useState(/** @type {ApiError | null} */ (null));
   const [isBusy, setIsBusy] = useState(false);
   const schema = useMemo(() => schemaOf(type), [type]);
+  const saveButton = useRef(/** @type {HTMLElement | null} */ (null));
   const isNew = !name;
 
   /** @param {boolean} isTrial @param {boolean} [isForced] */
@@ -70,9 +76,23 @@ function Editor({ type, namespace, name, text, onReload }) {
     /** @type {string[]} */
     const warnings = [];
     try {
-      const answer = await send({ type, namespace, name, mode, text: written.current, isTrial, isForced, warnings });
+      const answer = await send({
+        type,
+        namespace,
+        name,
+        mode,
+        text: written.current,
+        isTrial,
+        isForced,
+        warnings,
+      });
       const stored = await answer.text();
-      if (isTrial) setReview({ before: isNew ? "" : withoutMetadata(text, OF_VERSION), after: withoutMetadata(stored, OF_VERSION), warnings });
+      if (isTrial)
+        setReview({
+          before: isNew ? "" : withoutMetadata(text, OF_VERSION),
+          after: withoutMetadata(stored, OF_VERSION),
+          warnings,
+        });
       else saved(stored);
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
@@ -87,37 +107,47 @@ function Editor({ type, namespace, name, text, onReload }) {
     const target = { namespace: metadata.namespace ?? "", name: metadata.name ?? name };
     if (!isNew) {
       const path = objectPath(type, namespace, name);
-      lastSaved.value = { path, before: withoutMetadata(text, ["resourceVersion", "managedFields"]), resourceVersion: metadata.resourceVersion ?? "", error: "" };
+      lastSaved.value = {
+        path,
+        before: withoutMetadata(text, ["resourceVersion", "managedFields"]),
+        resourceVersion: metadata.resourceVersion ?? "",
+        error: "",
+      };
     }
     go(href(objectSteps(type, target.namespace, target.name), { tab: "yaml" }));
   };
-  const leave = () => (isNew ? history.back() : go(href(objectSteps(type, namespace, name), { tab: "yaml" })));
-  useKeys([{ keys: "Escape", text: "Leave without saving", run: leave }], []);
+  const leave = () =>
+    isNew ? history.back() : go(href(objectSteps(type, namespace, name), { tab: "yaml" }));
+  useKeys([{ keys: "Escape", text: "Leave without saving", run: leave }]);
   return html`<section class="page full edit" aria-label=${isNew ? `Create ${type.kind}` : `Edit ${name}`}>
     <div class="bar">
       <h1>${isNew ? `Create ${type.kind}` : html`Edit ${type.kind} <span class="muted">${namespace && `${namespace} / `}</span>${name}`}</h1>
-      ${!isNew &&
-      html`<label>
+      ${
+        !isNew &&
+        html`<label>
         ${"Write by "}
         <select value=${mode} onChange=${(/** @type {any} */ event) => setMode(event.target.value)}>
           <option value="replace">replacing the object</option>
           ${type.verbs.includes("patch") && html`<option value="apply">server-side apply</option>`}
         </select>
-      </label>`}
+      </label>`
+      }
       <span class="space"></span>
       <button onClick=${leave}>Cancel</button>
       <button disabled=${isBusy} onClick=${() => write(true)}>Review <kbd>Ctrl ⏎</kbd></button>
-      <button class="primary" disabled=${isBusy} onClick=${() => write(false)}>Save</button>
+      <button class="primary" ref=${saveButton} disabled=${isBusy} onClick=${() => write(false)}>Save <kbd>Ctrl S</kbd></button>
     </div>
     ${error && html`<${Refusal} error=${error} mode=${mode} onReload=${onReload} onForce=${() => write(false, true)} />`}
     <div class=${review ? "halves" : "whole"}>
-      <${YamlEditor} text=${begun} schema=${schema} onChange=${(/** @type {string} */ now) => (written.current = now)} onSubmit=${() => write(true)} onLeave=${leave} />
-      ${review &&
-      html`<section class="review" aria-label="What would be stored">
+      <${YamlEditor} text=${begun} schema=${schema} onChange=${(/** @type {string} */ now) => (written.current = now)} onReview=${() => write(true)} onSave=${() => write(false)} onLeave=${() => saveButton.current?.focus()} />
+      ${
+        review &&
+        html`<section class="review" aria-label="What would be stored">
         <h2>What would be stored</h2>
         ${review.warnings.map((warning) => html`<${Notice} tone="bad">${warning}</${Notice}>`)}
         <${DiffView} label="What would change" before=${review.before} after=${review.after} />
-      </section>`}
+      </section>`
+      }
     </div>
   </section>`;
 }
@@ -134,14 +164,19 @@ function Refusal({ error, mode, onReload, onForce }) {
  * @param {{type: ResourceType, namespace: string, name: string, mode: string, text: string, isTrial: boolean, isForced: boolean, warnings: string[]}} write
  */
 function send({ type, namespace, name, mode, text, isTrial, isForced, warnings }) {
-  const query = new URLSearchParams({ fieldManager: FIELD_MANAGER, fieldValidation: "Strict", ...(isTrial ? { dryRun: "All" } : {}) });
+  const query = new URLSearchParams({
+    fieldManager: FIELD_MANAGER,
+    fieldValidation: "Strict",
+    ...(isTrial ? { dryRun: "All" } : {}),
+  });
   const onWarnings = (/** @type {string[]} */ found) => warnings.push(...found);
   if (!name) {
     const path = collectionPath(type, metadataOf(text).namespace ?? namespace);
     return request(`${path}?${query}`, { method: "POST", type: YAML, accept: YAML, body: text, onWarnings });
   }
   const path = objectPath(type, namespace, name);
-  if (mode === "replace") return request(`${path}?${query}`, { method: "PUT", type: YAML, accept: YAML, body: text, onWarnings });
+  if (mode === "replace")
+    return request(`${path}?${query}`, { method: "PUT", type: YAML, accept: YAML, body: text, onWarnings });
   if (isForced) query.set("force", "true");
   // An apply says what its manager wants, not which version it has seen.
   const body = withoutMetadata(text, ["managedFields", "resourceVersion"]);
@@ -155,5 +190,7 @@ function send({ type, namespace, name, mode, text, isTrial, isForced, warnings }
  */
 function metadataOf(text) {
   const found = scan(text).filter(({ path, key }) => key && path.length === 2 && path[0] === "metadata");
-  return Object.fromEntries(found.map(({ path, value }) => [String(path[1]), value.trim().replace(/^(["'])(.*)\1$/, "$2")]));
+  return Object.fromEntries(
+    found.map(({ path, value }) => [String(path[1]), value.trim().replace(/^(["'])(.*)\1$/, "$2")]),
+  );
 }

@@ -39,15 +39,17 @@ export default function Health() {
       ${last && html`<${Limits} metrics=${last} />`} ${last && html`<${Store} metrics=${last} />`}
     </div>
     ${error !== null && html`<${ErrorNotice} error=${error} />`} ${!last && !error && html`<${Loading} />`}
-    ${last &&
-    html`<div class="cards">
+    ${
+      last &&
+      html`<div class="cards">
       <${Chart} label="Requests a second" values=${rates(readings, "apiserver_request_total")} form=${(/** @type {number} */ value) => value.toFixed(1)} />
       <${Chart} label="Time of 99 % of requests" values=${latencies(readings)} form=${(/** @type {number} */ value) => `${(value * 1_000).toFixed(0)} ms`} />
       <${Chart} label="Watch events a second" values=${rates(readings, "apiserver_watch_events_total")} form=${(/** @type {number} */ value) => value.toFixed(1)} />
       <${Chart} label="Processor" values=${rates(readings, "process_cpu_seconds_total").map((each) => each * 100)} form=${(/** @type {number} */ value) => `${value.toFixed(0)} %`} />
       <${Chart} label="Memory" values=${readings.map(({ metrics }) => total(metrics, "process_resident_memory_bytes"))} form=${byteSize} />
       <${Chart} label="Cache behind the store" values=${readings.map(({ metrics }) => largest(metrics, "apiserver_watch_cache_lag_seconds"))} form=${(/** @type {number} */ value) => `${value.toFixed(2)} s`} />
-    </div>`}
+    </div>`
+    }
   </section>`;
 }
 
@@ -76,17 +78,45 @@ function Checks({ name, text }) {
 /** @param {{metrics: Metrics}} props */
 function Limits({ metrics }) {
   const rows = [
-    { label: "Memory", now: total(metrics, "process_resident_memory_bytes"), most: total(metrics, "apiserver_memory_limit_bytes"), form: byteSize },
-    { label: "Open files", now: total(metrics, "process_open_fds"), most: total(metrics, "process_max_fds"), form: number },
-    { label: "Connections", now: total(metrics, "apiserver_connections"), most: total(metrics, "apiserver_connections_max"), form: number },
-    { label: "Watches", now: total(metrics, "apiserver_watches"), most: total(metrics, "apiserver_watches_max"), form: number },
-    { label: "Requests in flight", now: total(metrics, "apiserver_current_inflight_requests"), most: total(metrics, "apiserver_inflight_requests_max"), form: number },
+    {
+      label: "Memory",
+      now: total(metrics, "process_resident_memory_bytes"),
+      most: total(metrics, "apiserver_memory_limit_bytes"),
+      form: byteSize,
+    },
+    {
+      label: "Open files",
+      now: total(metrics, "process_open_fds"),
+      most: total(metrics, "process_max_fds"),
+      form: number,
+    },
+    {
+      label: "Connections",
+      now: total(metrics, "apiserver_connections"),
+      most: total(metrics, "apiserver_connections_max"),
+      form: number,
+    },
+    {
+      label: "Watches",
+      now: total(metrics, "apiserver_watches"),
+      most: total(metrics, "apiserver_watches_max"),
+      form: number,
+    },
+    {
+      label: "Requests in flight",
+      now: total(metrics, "apiserver_current_inflight_requests"),
+      most: total(metrics, "apiserver_inflight_requests_max"),
+      form: number,
+    },
   ];
   return html`<section class="card">
     <h2>Limits</h2>
     ${rows
       .filter(({ most }) => most > 0 && Number.isFinite(most))
-      .map(({ label, now, most, form }) => html`<label class="limit" key=${label}><span>${label}</span><meter min="0" max=${most} high=${most * 0.8} value=${now}></meter><span class="muted">${form(now)} of ${form(most)}</span></label>`)}
+      .map(
+        ({ label, now, most, form }) =>
+          html`<label class="limit" key=${label}><span>${label}</span><meter min="0" max=${most} high=${most * 0.8} value=${now}></meter><span class="muted">${form(now)} of ${form(most)}</span></label>`,
+      )}
   </section>`;
 }
 
@@ -100,8 +130,14 @@ function Store({ metrics }) {
       items=${[
         { label: "Runs since", value: started ? duration(Date.now() - started * 1_000) : "" },
         { label: "Store", value: size ? byteSize(size) : "" },
-        { label: "Available", value: html`<span data-tone=${total(metrics, "apiserver_storage_available") === 0 ? "bad" : "good"}>${total(metrics, "apiserver_storage_available") === 0 ? "no" : "yes"}</span>` },
-        { label: "Full", value: total(metrics, "apiserver_storage_full") ? html`<span data-tone="bad">yes</span>` : "no" },
+        {
+          label: "Available",
+          value: html`<span data-tone=${total(metrics, "apiserver_storage_available") === 0 ? "bad" : "good"}>${total(metrics, "apiserver_storage_available") === 0 ? "no" : "yes"}</span>`,
+        },
+        {
+          label: "Full",
+          value: total(metrics, "apiserver_storage_full") ? html`<span data-tone="bad">yes</span>` : "no",
+        },
         { label: "Objects", value: number(total(metrics, "apiserver_resource_objects")) },
         { label: "Revision", value: number(largest(metrics, "apiserver_watch_cache_resource_version")) },
       ]}
@@ -118,20 +154,36 @@ function largest(metrics, name) {
 function rates(readings, name) {
   return readings.slice(1).map((reading, at) => {
     const before = readings[at];
-    return Math.max(0, ((total(reading.metrics, name) - total(before.metrics, name)) * 1_000) / (reading.at - before.at));
+    return Math.max(
+      0,
+      ((total(reading.metrics, name) - total(before.metrics, name)) * 1_000) / (reading.at - before.at),
+    );
   });
 }
 
 /** Between two readings each; watches are left out, as they last. @param {Reading[]} readings */
 function latencies(readings) {
-  return readings.slice(1).map((reading, at) => quantile(0.99, reading.metrics, readings[at].metrics, "apiserver_request_duration_seconds", ({ verb }) => verb !== "WATCH" && verb !== "CONNECT"));
+  return readings
+    .slice(1)
+    .map((reading, at) =>
+      quantile(
+        0.99,
+        reading.metrics,
+        readings[at].metrics,
+        "apiserver_request_duration_seconds",
+        ({ verb }) => verb !== "WATCH" && verb !== "CONNECT",
+      ),
+    );
 }
 
 /** @param {{label: string, values: number[], form: (value: number) => string}} props */
 function Chart({ label, values, form }) {
   const [width, height] = [300, 60];
   const most = Math.max(...values, 0) || 1;
-  const points = values.map((value, at) => `${((at + POINTS_MAX - values.length) * width) / (POINTS_MAX - 1)},${height - (value / most) * (height - 4)}`);
+  const points = values.map(
+    (value, at) =>
+      `${((at + POINTS_MAX - values.length) * width) / (POINTS_MAX - 1)},${height - (value / most) * (height - 4)}`,
+  );
   const now = values.length ? form(values[values.length - 1]) : "";
   return html`<figure class="card chart">
     <figcaption>${label} <strong>${now}</strong></figcaption>

@@ -16,7 +16,10 @@ export const lastSaved = signal(/** @type {Saved | null} */ (null));
 export async function undoSaved() {
   const saved = lastSaved.value;
   if (!saved || saved.error) return;
-  const body = saved.before.replace(/^metadata:$/m, `metadata:\n  resourceVersion: "${saved.resourceVersion}"`);
+  const body = saved.before.replace(
+    /^metadata:$/m,
+    `metadata:\n  resourceVersion: "${saved.resourceVersion}"`,
+  );
   try {
     await request(`${saved.path}?fieldManager=${FIELD_MANAGER}`, { method: "PUT", type: YAML, body });
     lastSaved.value = null;

@@ -22,7 +22,8 @@ export default function List() {
   const [, group, version, resource] = route.value.steps;
   const type = findType(group === "core" ? "" : group, version, resource);
   if (!types.value.length) return html`<${Loading} />`;
-  if (!type) return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
+  if (!type)
+    return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
   return html`<${TypeList} type=${type} />`;
 }
 
@@ -46,7 +47,10 @@ function TypeList({ type }) {
   const [cursor, setCursor] = useState("");
   const [marked, setMarked] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
   const [isDeleting, setIsDeleting] = useState(false);
-  const at = Math.max(0, found.findIndex((row) => row.key === cursor));
+  const at = Math.max(
+    0,
+    found.findIndex((row) => row.key === cursor),
+  );
   const current = found[at];
   /** @param {number} to */
   const move = (to) => found.length && setCursor(found[Math.min(Math.max(to, 0), found.length - 1)].key);
@@ -62,31 +66,39 @@ function TypeList({ type }) {
   const canChange = !config.value.readOnly;
   const canDelete = canChange && type.verbs.includes("delete");
   const target = chosen.length ? chosen : current ? [current] : [];
-  useKeys(
-    [
-      { keys: "j ArrowDown", text: "Next row", run: () => move(cursor ? at + 1 : 0) },
-      { keys: "k ArrowUp", text: "Previous row", run: () => move(at - 1) },
-      { keys: "g Home", text: "First row", run: () => move(0) },
-      { keys: "G End", text: "Last row", run: () => move(found.length - 1) },
-      { keys: "PageDown", text: "A page down", run: () => move(at + 20), isHidden: true },
-      { keys: "PageUp", text: "A page up", run: () => move(at - 20), isHidden: true },
-      { keys: "Enter", text: "Open", run: () => openRow(current) },
-      { keys: "y", text: "Open its YAML", run: () => openRow(current, "yaml") },
-      { keys: "h", text: "Open its history", run: () => openRow(current, "history") },
-      ...(canChange
-        ? [{ keys: "e", text: "Edit", run: () => current && go(href(["edit", ...objectSteps(type, current.namespace, current.name).slice(1)])) }]
-        : []),
-      ...(canDelete
-        ? [
-            { keys: "Space x", text: "Mark", run: () => current && mark(current.key) },
-            { keys: "d Delete", text: "Delete what is marked", run: () => target.length && setIsDeleting(true) },
-          ]
-        : []),
-      { keys: "/", text: "Filter", run: () => document.getElementById("filter")?.focus() },
-      { keys: "w", text: "Show all columns, or the main ones", run: () => setQuery({ wide: wide ? "" : "1" }) },
-    ],
-    [found, at, cursor, marked, wide, canChange],
-  );
+  useKeys([
+    { keys: "j ArrowDown", text: "Next row", run: () => move(cursor ? at + 1 : 0) },
+    { keys: "k ArrowUp", text: "Previous row", run: () => move(at - 1) },
+    { keys: "g Home", text: "First row", run: () => move(0) },
+    { keys: "G End", text: "Last row", run: () => move(found.length - 1) },
+    { keys: "PageDown", text: "A page down", run: () => move(at + 20), isHidden: true },
+    { keys: "PageUp", text: "A page up", run: () => move(at - 20), isHidden: true },
+    { keys: "Enter", text: "Open", run: () => openRow(current) },
+    { keys: "y", text: "Open its YAML", run: () => openRow(current, "yaml") },
+    { keys: "h", text: "Open its history", run: () => openRow(current, "history") },
+    ...(canChange
+      ? [
+          {
+            keys: "e",
+            text: "Edit",
+            run: () =>
+              current && go(href(["edit", ...objectSteps(type, current.namespace, current.name).slice(1)])),
+          },
+        ]
+      : []),
+    ...(canDelete
+      ? [
+          { keys: "Space x", text: "Mark", run: () => current && mark(current.key) },
+          {
+            keys: "d Delete",
+            text: "Delete what is marked",
+            run: () => target.length && setIsDeleting(true),
+          },
+        ]
+      : []),
+    { keys: "/", text: "Filter", run: () => document.getElementById("filter")?.focus() },
+    { keys: "w", text: "Show all columns, or the main ones", run: () => setQuery({ wide: wide ? "" : "1" }) },
+  ]);
 
   const columns = visibleColumns(type, all, Boolean(wide), ns);
   return html`<section class="page full" aria-label=${type.kind}>
@@ -94,9 +106,9 @@ function TypeList({ type }) {
       <h1>${type.resource}<span class="muted"> ${type.group || "core"}/${type.version}</span></h1>
       ${type.isNamespaced && html`<${Namespaces} value=${ns} onChange=${(/** @type {string} */ value) => setQuery({ ns: value })} />`}
       <${SearchField} id="filter" label="Filter rows" value=${q} onChange=${(/** @type {string} */ value) => setQuery({ q: value })} />
-      <${SearchField} label="Label selector" placeholder="app=web,tier!=test" value=${l} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ l: value.trim() })} />
-      <${SearchField} label="Field selector" placeholder="metadata.name=…" value=${f} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ f: value.trim() })} />
-      <${SearchField} label="Further columns" placeholder=".spec.nodeName .…" value=${jsonPaths} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ columns: value.trim() })} />
+      <${SearchField} label="Label selector" placeholder="labels: app=web" value=${l} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ l: value.trim() })} />
+      <${SearchField} label="Field selector" placeholder="fields: spec.nodeName=…" value=${f} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ f: value.trim() })} />
+      <${SearchField} label="Further columns" placeholder="columns: .spec.nodeName" value=${jsonPaths} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ columns: value.trim() })} />
       <label class="check"><input type="checkbox" checked=${Boolean(wide)} onChange=${() => setQuery({ wide: wide ? "" : "1" })} />wide</label>
       <span class="space"></span>
       ${chosen.length > 0 && canDelete && html`<button class="danger" onClick=${() => setIsDeleting(true)}>Delete ${number(chosen.length)}…</button>`}
@@ -120,15 +132,17 @@ function TypeList({ type }) {
     <p class="status" role="status">
       ${rows.isLoading.value ? `Reading: ${number(rows.byKey.size)} of ${number(rows.expected.value)}` : found.length === rows.byKey.size ? number(found.length) : `${number(found.length)} of ${number(rows.byKey.size)}`}
     </p>
-    ${isDeleting &&
-    html`<${DeleteDialog}
+    ${
+      isDeleting &&
+      html`<${DeleteDialog}
       objects=${target.map((row) => ({ label: row.key.replace(/^\//, ""), path: objectPath(type, row.namespace, row.name), uid: row.uid }))}
       kind=${type.kind}
       onClose=${() => {
         setIsDeleting(false);
         setMarked(new Set());
       }}
-    />`}
+    />`
+    }
   </section>`;
 }
 
@@ -145,7 +159,9 @@ function furtherColumns(text) {
     const compiled = names.map(compile);
     return {
       columns: names.map((name) => ({ name, type: "string", format: "", description: name, priority: 0 })),
-      values: compiled.length ? (/** @type {any} */ object) => compiled.map((find) => shown(find(object))) : null,
+      values: compiled.length
+        ? (/** @type {any} */ object) => compiled.map((find) => shown(find(object)))
+        : null,
       error: "",
     };
   } catch (error) {
@@ -184,7 +200,12 @@ function visibleColumns(type, all, isWide, namespace) {
     }))
     .filter(({ priority }) => isWide || !priority);
   if (!type.isNamespaced || namespace) return ofTable;
-  const first = { name: "Namespace", description: "", index: -1, cell: (/** @type {Row} */ row) => row.namespace };
+  const first = {
+    name: "Namespace",
+    description: "",
+    index: -1,
+    cell: (/** @type {Row} */ row) => row.namespace,
+  };
   return [first, ...ofTable];
 }
 
@@ -199,7 +220,10 @@ function cellOf(column, index) {
 
 /** @param {any} props */
 function Grid({ label, columns, rows, at, marked, canMark, sorting, onSort, onMark, onCursor, link }) {
-  const widths = useMemo(() => template(columns, rows, canMark), [columns.map((/** @type {Shown} */ each) => each.name).join(), rows.length > 0, canMark]);
+  const widths = useMemo(
+    () => template(columns, rows, canMark),
+    [columns.map((/** @type {Shown} */ each) => each.name).join(), rows.length > 0, canMark],
+  );
   const nameAt = columns.findIndex((/** @type {Shown} */ each) => each.index === 0);
   /** @param {number} index */
   const row = (index) => {
@@ -214,8 +238,10 @@ function Grid({ label, columns, rows, at, marked, canMark, sorting, onSort, onMa
       style=${{ gridTemplateColumns: widths, height: ROW_HEIGHT }}
       onClick=${() => onCursor(each)}
     >
-      ${canMark &&
-      html`<span role="gridcell"><input type="checkbox" tabindex="-1" aria-label=${`Mark ${each.name}`} checked=${marked.has(each.key)} onChange=${() => onMark(each.key)} /></span>`}
+      ${
+        canMark &&
+        html`<span role="gridcell"><input type="checkbox" tabindex="-1" aria-label=${`Mark ${each.name}`} checked=${marked.has(each.key)} onChange=${() => onMark(each.key)} /></span>`
+      }
       ${columns.map((/** @type {Shown} */ column, /** @type {number} */ columnAt) => {
         const text = column.cell(each);
         return html`<span role="gridcell" title=${text} key=${column.name} data-tone=${tone(text)}
@@ -261,14 +287,18 @@ function Grid({ label, columns, rows, at, marked, canMark, sorting, onSort, onMa
 function template(columns, rows, canMark) {
   const sample = rows.slice(0, WIDTH.sample);
   const widths = columns.map((column) => {
-    const longest = sample.reduce((length, row) => Math.max(length, column.cell(row).length), column.name.length + 2);
+    const longest = sample.reduce(
+      (length, row) => Math.max(length, column.cell(row).length),
+      column.name.length + 2,
+    );
     const fitting = Math.min(Math.max(longest + WIDTH.margin, WIDTH.min), WIDTH.max);
     return `minmax(${Math.min(fitting, 16)}ch, ${fitting}fr)`;
   });
   return [...(canMark ? ["2.2em"] : []), ...widths].join(" ");
 }
 
-const BAD = /^(Failed|Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|Evicted|OOMKilled|NotReady|Lost|Unknown|InvalidImageName|CreateContainerConfigError|False)$/;
+const BAD =
+  /^(Failed|Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|Evicted|OOMKilled|NotReady|Lost|Unknown|InvalidImageName|CreateContainerConfigError|False)$/;
 const GOOD = /^(Running|Ready|Active|Bound|Succeeded|Completed|Complete|Available|True)$/;
 const WAITING = /^(Pending|Terminating|ContainerCreating|Init:.*|Progressing|Released|Suspended)$/;
 

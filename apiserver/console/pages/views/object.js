@@ -24,7 +24,8 @@ export default function ObjectPage() {
   const [, group, version, resource, namespace, name] = route.value.steps;
   const type = findType(group === "core" ? "" : group, version, resource);
   if (!types.value.length) return html`<${Loading} />`;
-  if (!type || !name) return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
+  if (!type || !name)
+    return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
   return html`<${ObjectView} type=${type} namespace=${namespace === "-" ? "" : namespace} name=${name} />`;
 }
 
@@ -43,19 +44,17 @@ function ObjectView({ type, namespace, name }) {
   /** @param {string} tab */
   const choose = (tab) => setQuery({ tab });
   const edit = () => go(href(["edit", ...target]));
-  useKeys(
-    [
-      { keys: "o", text: "Overview", run: () => choose("overview") },
-      { keys: "y", text: "YAML", run: () => choose("yaml") },
-      { keys: "f", text: "Fields", run: () => choose("form") },
-      { keys: "h", text: "History", run: () => choose("history") },
-      ...(canEdit ? [{ keys: "e", text: "Edit", run: edit }] : []),
-      ...(canDelete ? [{ keys: "d Delete", text: "Delete", run: () => setIsDeleting(true) }] : []),
-      ...(saved ? [{ keys: "u", text: "Undo what was saved last", run: undoSaved }] : []),
-    ],
-    [path, canEdit, canDelete, saved],
-  );
-  if (live.error.value) return html`<div class="page"><${ErrorNotice} error=${live.error.value} onRetry=${() => live.load()} /></div>`;
+  useKeys([
+    { keys: "o", text: "Overview", run: () => choose("overview") },
+    { keys: "y", text: "YAML", run: () => choose("yaml") },
+    { keys: "f", text: "Fields", run: () => choose("form") },
+    { keys: "h", text: "History", run: () => choose("history") },
+    ...(canEdit ? [{ keys: "e", text: "Edit", run: edit }] : []),
+    ...(canDelete ? [{ keys: "d Delete", text: "Delete", run: () => setIsDeleting(true) }] : []),
+    ...(saved ? [{ keys: "u", text: "Undo what was saved last", run: undoSaved }] : []),
+  ]);
+  if (live.error.value)
+    return html`<div class="page"><${ErrorNotice} error=${live.error.value} onRetry=${() => live.load()} /></div>`;
   if (!object) return html`<${Loading} />`;
   const tab = TABS.find(({ id }) => id === current) ?? TABS[0];
   const { metadata } = object;
@@ -72,7 +71,10 @@ function ObjectView({ type, namespace, name }) {
     <${Facts}
       items=${[
         { label: "API version", value: apiVersion(type) },
-        { label: "Created", value: html`<span title=${moment(metadata.creationTimestamp ?? "")}>${age(metadata.creationTimestamp)} ago</span>` },
+        {
+          label: "Created",
+          value: html`<span title=${moment(metadata.creationTimestamp ?? "")}>${age(metadata.creationTimestamp)} ago</span>`,
+        },
         { label: "Version", value: metadata.resourceVersion },
         { label: "Generation", value: metadata.generation },
         { label: "UID", value: metadata.uid && html`<code>${metadata.uid}</code>` },

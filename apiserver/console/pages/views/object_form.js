@@ -18,18 +18,25 @@ export function FormTab({ type, object }) {
 
 /** @param {{value: any, schema: any, of: TypeSchema | null, depth: number}} props */
 function Children({ value, schema, of, depth }) {
-  const entries = Array.isArray(value) ? value.map((item, at) => /** @type {[number, any]} */ ([at, item])) : Object.entries(value);
+  const entries = Array.isArray(value)
+    ? value.map((item, at) => /** @type {[number, any]} */ ([at, item]))
+    : Object.entries(value);
   return html`<ul>
     ${entries
       .filter(([name]) => !HIDDEN.has(String(name)))
-      .map(([name, child]) => html`<${FieldItem} key=${name} name=${name} value=${child} schema=${of?.below(schema, name) ?? {}} of=${of} depth=${depth} />`)}
+      .map(
+        ([name, child]) =>
+          html`<${FieldItem} key=${name} name=${name} value=${child} schema=${of?.below(schema, name) ?? {}} of=${of} depth=${depth} />`,
+      )}
   </ul>`;
 }
 
 /** @param {{name: string | number, value: any, schema: any, of: TypeSchema | null, depth: number}} props */
 function FieldItem({ name, value, schema, of, depth }) {
   const label = typeof name === "number" ? itemLabel(name, value) : name;
-  const about = schema.description ? html`<span class="about" title=${schema.description}>${firstSentence(schema.description)}</span>` : null;
+  const about = schema.description
+    ? html`<span class="about" title=${schema.description}>${firstSentence(schema.description)}</span>`
+    : null;
   if (value === null || typeof value !== "object" || !Object.keys(value).length) {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     return html`<li><span class="name" title=${typeText(schema)}>${label}</span> <span class="text">${text}</span> ${about}</li>`;

@@ -15,12 +15,19 @@ export function HistoryTab({ object, path }) {
   const [limit, setLimit] = useState(PAGE);
   const [chosen, setChosen] = useState("");
   const [isBlame, setIsBlame] = useState(false);
-  const { value, error } = useLoaded((signal) => getJson(`${path}/history?limit=${limit}`, { signal }), [path, object.metadata.resourceVersion, limit]);
-  if (error instanceof ApiError && error.code === 404) return html`<${Notice}>The server keeps no history. The flag <code>--history</code> turns it on.</${Notice}>`;
+  const { value, error } = useLoaded(
+    (signal) => getJson(`${path}/history?limit=${limit}`, { signal }),
+    [path, object.metadata.resourceVersion, limit],
+  );
+  if (error instanceof ApiError && error.code === 404)
+    return html`<${Notice}>The server keeps no history. The flag <code>--history</code> turns it on.</${Notice}>`;
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return html`<${Loading} />`;
   const { versions } = value;
-  const at = Math.max(0, versions.findIndex((/** @type {any} */ each) => each.resourceVersion === chosen));
+  const at = Math.max(
+    0,
+    versions.findIndex((/** @type {any} */ each) => each.resourceVersion === chosen),
+  );
   return html`<div class="history">
     <div class="versions">
       <label class="check"><input type="checkbox" checked=${isBlame} onChange=${() => setIsBlame(!isBlame)} />who wrote each line</label>
@@ -50,7 +57,10 @@ function Version({ version, isCurrent, onChoose }) {
 function Change({ path, version, before }) {
   // The moment just before a version is the resource version before it.
   const from = before?.resourceVersion ?? String(BigInt(version.resourceVersion) - 1n);
-  const { value, error } = useLoaded((signal) => getJson(`${path}/history?from=${from}&to=${version.resourceVersion}`, { signal }), [path, from, version.resourceVersion]);
+  const { value, error } = useLoaded(
+    (signal) => getJson(`${path}/history?from=${from}&to=${version.resourceVersion}`, { signal }),
+    [path, from, version.resourceVersion],
+  );
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return html`<${Loading} />`;
   return html`<${UnifiedDiff} text=${value.yamlDiff} label="What changed" />
@@ -59,14 +69,24 @@ function Change({ path, version, before }) {
 
 /** @param {{path: string, from: string, to: string, forward: any}} props */
 function Undo({ path, from, to, forward }) {
-  const [state, setState] = useState(/** @type {{before: string, after: string, patch: any, done?: boolean} | null} */ (null));
+  const [state, setState] = useState(
+    /** @type {{before: string, after: string, patch: any, done?: boolean} | null} */ (null),
+  );
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const rehearse = async () => {
     try {
-      const [back, object, before] = await Promise.all([getJson(`${path}/history?from=${to}&to=${from}`), getJson(path), getText(path, { accept: YAML })]);
+      const [back, object, before] = await Promise.all([
+        getJson(`${path}/history?from=${to}&to=${from}`),
+        getJson(path),
+        getText(path, { accept: YAML }),
+      ]);
       const changed = laterChanges(forward, object, "");
-      if (changed.length) throw new Error(`Changed since, so it cannot be taken back: ${changed.join(", ")}.`);
-      const patch = { ...back.mergePatch, metadata: { ...back.mergePatch.metadata, resourceVersion: object.metadata.resourceVersion } };
+      if (changed.length)
+        throw new Error(`Changed since, so it cannot be taken back: ${changed.join(", ")}.`);
+      const patch = {
+        ...back.mergePatch,
+        metadata: { ...back.mergePatch.metadata, resourceVersion: object.metadata.resourceVersion },
+      };
       const after = await patchObject(path, patch, true);
       setState({ before: clean(before), after: clean(after), patch });
       setError(null);
@@ -136,7 +156,11 @@ function laterChanges(forward, now, path) {
 function same(a, b) {
   if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return a === b;
   const keys = Object.keys(a);
-  return Array.isArray(a) === Array.isArray(b) && keys.length === Object.keys(b).length && keys.every((key) => same(a[key], b[key]));
+  return (
+    Array.isArray(a) === Array.isArray(b) &&
+    keys.length === Object.keys(b).length &&
+    keys.every((key) => same(a[key], b[key]))
+  );
 }
 
 /** @param {{path: string, versions: any[]}} props */
@@ -148,7 +172,11 @@ function Blame({ path, versions }) {
     const version = value.authors[at];
     if (!version) return { name: "before", title: "older than the versions shown", colour: "transparent" };
     const { user, fieldManager, resourceVersion, time } = version;
-    return { name: user || "unknown", title: `${resourceVersion}, ${moment(time)}\n${fieldManager ?? ""}`, colour: colourOf(user || "unknown") };
+    return {
+      name: user || "unknown",
+      title: `${resourceVersion}, ${moment(time)}\n${fieldManager ?? ""}`,
+      colour: colourOf(user || "unknown"),
+    };
   };
   return html`<${YamlView} text=${value.text} label="Who wrote each line" margin=${margin} />`;
 }
@@ -161,7 +189,10 @@ function Blame({ path, versions }) {
  * @param {AbortSignal} signal
  */
 async function blame(path, versions, signal) {
-  const text = withoutMetadata(await getText(path, { accept: YAML, signal }), ["managedFields", "resourceVersion"]).trimEnd();
+  const text = withoutMetadata(await getText(path, { accept: YAML, signal }), [
+    "managedFields",
+    "resourceVersion",
+  ]).trimEnd();
   const count = text.split("\n").length;
   /** @type {any[]} */
   const authors = new Array(count).fill(null);
@@ -169,8 +200,12 @@ async function blame(path, versions, signal) {
   let lines = Array.from({ length: count }, (_, at) => at);
   const known = versions.filter(({ gap, recorded }) => !gap && recorded !== false).slice(0, PAGE);
   for (const [at, version] of known.entries()) {
-    const before = versions[versions.indexOf(version) + 1]?.resourceVersion ?? String(BigInt(version.resourceVersion) - 1n);
-    const { yamlDiff } = await getJson(`${path}/history?from=${before}&to=${version.resourceVersion}`, { signal });
+    const before =
+      versions[versions.indexOf(version) + 1]?.resourceVersion ??
+      String(BigInt(version.resourceVersion) - 1n);
+    const { yamlDiff } = await getJson(`${path}/history?from=${before}&to=${version.resourceVersion}`, {
+      signal,
+    });
     lines = linesBefore(yamlDiff, lines, (line) => (authors[line] ??= version));
     if (at === known.length - 1 || lines.every((line) => line < 0)) break;
   }

@@ -54,7 +54,8 @@ function Events({ object }) {
   );
   if (error) return html`<p class="muted">${/** @type {Error} */ (error).message}</p>`;
   if (!value) return html`<${Loading} />`;
-  const when = (/** @type {any} */ each) => each.lastTimestamp ?? each.series?.lastObservedTime ?? each.eventTime ?? each.metadata.creationTimestamp;
+  const when = (/** @type {any} */ each) =>
+    each.lastTimestamp ?? each.series?.lastObservedTime ?? each.eventTime ?? each.metadata.creationTimestamp;
   const rows = value.items
     .toSorted((/** @type {any} */ a, /** @type {any} */ b) => Date.parse(when(b)) - Date.parse(when(a)))
     .map((/** @type {any} */ each) => [
@@ -114,12 +115,18 @@ async function familyOf(type, object) {
     owners.push({ ...reference, namespace });
     const ownerType = typeOfKind(reference.apiVersion, reference.kind);
     if (!ownerType) break;
-    const found = await getJson(objectPath(ownerType, ownerType.isNamespaced ? namespace : "", reference.name)).catch(() => null);
+    const found = await getJson(
+      objectPath(ownerType, ownerType.isNamespaced ? namespace : "", reference.name),
+    ).catch(() => null);
     if (!found || found.metadata.uid !== reference.uid) break;
     child = found;
   }
-  const searched = listed.value.filter((each) => (namespace ? each.isNamespaced : true) && each.resource !== "events");
-  const lists = await forEach(searched, (each) => getJson(`${collectionPath(each, namespace)}?limit=${DEPENDENTS_MAX}`, { accept: METADATA_LIST }));
+  const searched = listed.value.filter(
+    (each) => (namespace ? each.isNamespaced : true) && each.resource !== "events",
+  );
+  const lists = await forEach(searched, (each) =>
+    getJson(`${collectionPath(each, namespace)}?limit=${DEPENDENTS_MAX}`, { accept: METADATA_LIST }),
+  );
   /** @type {Map<string, Node[]>} */
   const byOwner = new Map();
   const seen = new Set();
@@ -128,11 +135,24 @@ async function familyOf(type, object) {
     for (const { metadata } of list.value.items) {
       if (seen.has(metadata.uid)) continue; // Served in two groups.
       seen.add(metadata.uid);
-      const node = { type: searched[at], name: metadata.name, namespace: metadata.namespace ?? "", uid: metadata.uid, children: [] };
-      for (const { uid } of metadata.ownerReferences ?? []) byOwner.set(uid, [...(byOwner.get(uid) ?? []), node]);
+      const node = {
+        type: searched[at],
+        name: metadata.name,
+        namespace: metadata.namespace ?? "",
+        uid: metadata.uid,
+        children: [],
+      };
+      for (const { uid } of metadata.ownerReferences ?? [])
+        byOwner.set(uid, [...(byOwner.get(uid) ?? []), node]);
     }
   });
-  const self = { type, name: object.metadata.name, namespace, uid: object.metadata.uid, children: /** @type {Node[]} */ ([]) };
+  const self = {
+    type,
+    name: object.metadata.name,
+    namespace,
+    uid: object.metadata.uid,
+    children: /** @type {Node[]} */ ([]),
+  };
   const known = new Set();
   /** @param {Node} node */
   const grow = (node) => {

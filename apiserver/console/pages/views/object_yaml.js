@@ -9,7 +9,10 @@ import { colourOf, YamlView } from "../yaml_view.js";
 
 /** @param {{object: any, path: string}} props */
 export function YamlTab({ object, path }) {
-  const { value: text, error } = useLoaded((signal) => getText(path, { accept: YAML, signal }), [path, object.metadata.resourceVersion]);
+  const { value: text, error } = useLoaded(
+    (signal) => getText(path, { accept: YAML, signal }),
+    [path, object.metadata.resourceVersion],
+  );
   const [isWhole, setIsWhole] = useState(false);
   const [hasOwners, setHasOwners] = useState(true);
   const owners = useMemo(() => new Owners(object), [object]);
@@ -22,7 +25,12 @@ export function YamlTab({ object, path }) {
     const all = [owner, ...others];
     return {
       name: all.map(({ manager }) => manager).join(", "),
-      title: all.map((each) => `${each.manager}: ${each.operation}${each.subresource ? ` of ${each.subresource}` : ""}, ${age(each.time)} ago`).join("\n"),
+      title: all
+        .map(
+          (each) =>
+            `${each.manager}: ${each.operation}${each.subresource ? ` of ${each.subresource}` : ""}, ${age(each.time)} ago`,
+        )
+        .join("\n"),
       colour: colourOf(owner.manager),
     };
   };

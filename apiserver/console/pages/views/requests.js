@@ -12,7 +12,10 @@ export default function Requests() {
   const { query } = route.value;
   const [user, agent] = [query.get("user") ?? "", query.get("agent") ?? ""];
   const filters = `${new URLSearchParams({ ...(user && { user }), ...(agent && { agent }) })}`;
-  const noted = useLoaded((signal) => getJson(`/debug/requests${filters && `?${filters}`}`, { signal }), [filters]);
+  const noted = useLoaded(
+    (signal) => getJson(`/debug/requests${filters && `?${filters}`}`, { signal }),
+    [filters],
+  );
   const clients = useLoaded((signal) => getJson("/debug/clients", { signal }), []);
   useEffect(() => {
     const timer = setInterval(() => {
@@ -41,7 +44,14 @@ function Noted({ requests }) {
     `${each.verb} ${each.path}`,
     html`<span title=${each.userAgent}>${each.user}</span>`,
     `${number(Math.round(each.milliseconds))} ms`,
-    each.message || each.reason || each.phases.map((/** @type {any} */ part) => `${part.name} ${part.detail && `(${part.detail}) `}${Math.round(part.milliseconds)}`).join(", "),
+    each.message ||
+      each.reason ||
+      each.phases
+        .map(
+          (/** @type {any} */ part) =>
+            `${part.name} ${part.detail && `(${part.detail}) `}${Math.round(part.milliseconds)}`,
+        )
+        .join(", "),
   ]);
   return html`<${SimpleTable} label="Slow or refused requests" columns=${["When", "Status", "Request", "User", "Time", "Why, or where the time went (ms)"]} rows=${rows} empty="None lately." />`;
 }

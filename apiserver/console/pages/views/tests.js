@@ -9,9 +9,19 @@ import { html, useState } from "../vendor/preact.js";
 
 const FAULTS = "/debug/faults";
 const EXAMPLES = [
-  { label: "answer 503 to updates of ConfigMaps, twice", fault: { effect: { type: "Answer", code: 503 }, match: { verb: "update", resource: "configmaps" }, times: 2 } },
+  {
+    label: "answer 503 to updates of ConfigMaps, twice",
+    fault: {
+      effect: { type: "Answer", code: 503 },
+      match: { verb: "update", resource: "configmaps" },
+      times: 2,
+    },
+  },
   { label: "end watches of Pods", fault: { effect: { type: "EndWatch" }, match: { resource: "pods" } } },
-  { label: "delay all lists by 2 seconds", fault: { effect: { type: "Delay", seconds: 2 }, match: { verb: "list" } } },
+  {
+    label: "delay all lists by 2 seconds",
+    fault: { effect: { type: "Delay", seconds: 2 }, match: { verb: "list" } },
+  },
 ];
 
 export default function Tests() {
@@ -27,7 +37,8 @@ function Faults() {
   const { value, error, reload } = useLoaded((signal) => getJson(FAULTS, { signal }), []);
   const [text, setText] = useState(JSON.stringify(EXAMPLES[0].fault, null, 2));
   const [failure, setFailure] = useState(/** @type {unknown} */ (null));
-  if (error instanceof ApiError && error.code === 404) return html`<${Notice}>This server injects no faults. The flag <code>--enable-fault-injection</code> lets it do so.</${Notice}>`;
+  if (error instanceof ApiError && error.code === 404)
+    return html`<${Notice}>This server injects no faults. The flag <code>--enable-fault-injection</code> lets it do so.</${Notice}>`;
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return html`<${Loading} />`;
   /** @param {() => Promise<any>} change */
@@ -46,16 +57,19 @@ function Faults() {
     html`<code>${JSON.stringify(each.effect)}</code>`,
     html`<code>${JSON.stringify(each.match ?? {})}</code>`,
     each.hits ?? each.times ?? "",
-    !config.value.readOnly && html`<button onClick=${() => run(() => request(`${FAULTS}/${each.id}`, { method: "DELETE" }))}>Remove</button>`,
+    !config.value.readOnly &&
+      html`<button onClick=${() => run(() => request(`${FAULTS}/${each.id}`, { method: "DELETE" }))}>Remove</button>`,
   ]);
   return html`<${SimpleTable} label="Faults" columns=${["ID", "Effect", "Of requests", "Times", ""]} rows=${rows} empty="No faults are injected." />
     ${failure !== null && html`<${ErrorNotice} error=${failure} />`}
-    ${!config.value.readOnly &&
-    html`<h3>Inject a fault</h3>
+    ${
+      !config.value.readOnly &&
+      html`<h3>Inject a fault</h3>
       <div class="bar">${EXAMPLES.map(({ label, fault }) => html`<button key=${label} onClick=${() => setText(JSON.stringify(fault, null, 2))}>${label}</button>`)}</div>
       <textarea aria-label="Fault" rows="8" spellcheck=${false} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea>
       <button class="primary" onClick=${() => run(async () => post(FAULTS, JSON.parse(text)))}>Inject</button>
-      ${faults.length > 0 && html` <button class="danger" onClick=${() => run(() => request(FAULTS, { method: "DELETE" }))}>Remove all</button>`}`}`;
+      ${faults.length > 0 && html` <button class="danger" onClick=${() => run(() => request(FAULTS, { method: "DELETE" }))}>Remove all</button>`}`
+    }`;
 }
 
 function Nodes() {
@@ -66,7 +80,9 @@ function Nodes() {
   const rows = value.items.map((/** @type {any} */ node) => {
     const ready = node.status?.conditions?.find((/** @type {any} */ each) => each.type === "Ready")?.status;
     return [
-      type ? html`<a href=${href(objectSteps(type, "", node.metadata.name))}>${node.metadata.name}</a>` : node.metadata.name,
+      type
+        ? html`<a href=${href(objectSteps(type, "", node.metadata.name))}>${node.metadata.name}</a>`
+        : node.metadata.name,
       html`<span data-tone=${ready === "True" ? "good" : "bad"}>${ready === "True" ? "Ready" : "NotReady"}</span>`,
       node.status?.nodeInfo?.kubeletVersion,
       `${node.status?.allocatable?.cpu ?? ""} cpu, ${node.status?.allocatable?.memory ?? ""}`,
@@ -77,7 +93,10 @@ function Nodes() {
 }
 
 function Clock() {
-  const { value, reload } = useLoaded(async (signal) => (await request("/version", { signal })).headers.get("Date"), []);
+  const { value, reload } = useLoaded(
+    async (signal) => (await request("/version", { signal })).headers.get("Date"),
+    [],
+  );
   if (!value) return null;
   return html`<${Facts}
       items=${[

@@ -28,10 +28,7 @@ export default function Types() {
   useEffect(() => {
     void forEach(listed.value, count);
   }, [listed.value]);
-  useKeys(
-    [{ keys: "/", text: "Filter", run: () => document.getElementById("filter")?.focus() }],
-    [],
-  );
+  useKeys([{ keys: "/", text: "Filter", run: () => document.getElementById("filter")?.focus() }]);
   if (!listed.value.length) return html`<${Loading} />`;
   const groups = Map.groupBy(found, (each) => each.group);
   return html`<section class="page">
@@ -61,6 +58,6 @@ function TypeLine({ type }) {
   return html`<li>
     <a href=${href(typeSteps(type))} title=${`${apiVersion(type)} ${type.kind}`}>${type.resource}</a>
     ${type.shortNames.length > 0 && html`<span class="muted">${type.shortNames.join(", ")}</span>`}
-    <span class="count" aria-label="objects">${typeof amount === "number" ? number(amount) : ""}</span>
+    <span class="count">${typeof amount === "number" ? number(amount) : ""}</span>
   </li>`;
 }
