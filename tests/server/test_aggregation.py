@@ -5,6 +5,7 @@ Sources: kubernetes, test/e2e/apimachinery/aggregator.go; k8s.io/kube-aggregator
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,7 @@ from tests.support.kubectl import Kubectl, each_version, program, rows
 from tests.support.raw import raw_connection
 from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
+from tests.support.watches_client import TABLE, watching
 from tests.support.websocket_client import connected
 
 GROUP: Final = "ext.example.com"
@@ -110,6 +112,26 @@ def test_a_watch_over_websocket_is_passed_on(servers: Servers) -> None:
         event = socket.next_event()
         assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "socket")
     extension.delete(f"{WIDGETS}/socket").ok()
+
+
+def test_many_watches_over_one_websocket(servers: Servers) -> None:
+    """Those of the extension server are among the others, and its refusals are told as its own."""
+    front, extension = servers
+    with watching(front.server) as client:
+        client.begin(1, f"{WIDGETS}?watch=1")
+        client.begin(2, f"{WIDGETS}?watch=1", TABLE)
+        client.subscribe(3, f"{WIDGETS}?watch=1&resourceVersion=x")
+        assert client.end(3) == front.get(f"{WIDGETS}?watch=1&resourceVersion=x").json
+        client.subscribe(3, f"/apis/{GROUP}/v1/none?watch=1")
+        assert client.end(3)["code"] == 404
+        extension.post(WIDGETS, widget("many", spec={"a": "x" * 300_000})).ok()
+        events = {}
+        for _ in range(2):
+            message = json.loads(client.receive())
+            events[message["id"]] = message["event"]
+        assert events[1]["object"]["spec"] == {"a": "x" * 300_000}
+        assert events[2]["object"]["rows"][0]["cells"][0] == "many"
+    extension.delete(f"{WIDGETS}/many").ok()
 
 
 def test_a_large_object_passes_whole(servers: Servers) -> None:

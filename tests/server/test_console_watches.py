@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,6 +14,7 @@ from aiohttp import WSCloseCode
 from websocket import ABNF
 
 from tests.support.api import Api
+from tests.support.audit import audit_flags
 from tests.support.eventually import until
 from tests.support.metrics import metric
 from tests.support.objects import config_map, config_maps, named
@@ -423,6 +425,46 @@ def test_the_websocket_is_closed_when_the_server_stops(tmp_path_factory: pytest.
         assert idle.close_code() == WSCloseCode.GOING_AWAY
         assert server.wait() == 0
         assert "Traceback" not in server.stderr
+
+
+def test_what_the_audit_log_has(tmp_path: Path) -> None:
+    """The handshake, and each subscription as the watch that it is."""
+    flags = audit_flags(tmp_path)
+    with ServerProcess(tmp_path / "data", *flags) as server:
+        with watching(server, **{"User-Agent": "tab"}) as client:
+            client.begin(1, "/api/v1/podtemplates?watch=true")
+            client.subscribe(2, "/api/v1/podtemplates?watch=true&resourceVersion=x")
+            assert client.end(2)["code"] == 400
+        server.stop()
+        lines = (tmp_path / "audit.log").read_text().splitlines()
+    events = [event for event in map(json.loads, lines) if event["user"]["username"] == "admin"]
+    assert {(event["userAgent"], event["sourceIPs"][0]) for event in events} == {("tab", "127.0.0.1")}
+    answers = [
+        (event["stage"], event["verb"], event["requestURI"], event["responseStatus"]["code"])
+        for event in events
+        if event["stage"] != "RequestReceived"
+    ]
+    watch = "/api/v1/podtemplates?watch=true"
+    assert sorted(answers) == [
+        ("ResponseComplete", "get", PATH, 101),
+        ("ResponseComplete", "watch", watch, 200),
+        ("ResponseComplete", "watch", f"{watch}&resourceVersion=x", 400),
+        ("ResponseStarted", "get", PATH, 101),
+        ("ResponseStarted", "watch", watch, 200),
+        ("ResponseStarted", "watch", f"{watch}&resourceVersion=x", 400),
+    ]
+    assert len({event["auditID"] for event in events}) == 3
+
+
+def test_an_object_that_may_not_be_watched_by_its_path(tmp_path: Path) -> None:
+    """With kube-apiserver's rules such a request gets the object, which is no watch."""
+    with (
+        ServerProcess(tmp_path / "data", "--strict-kube-compat") as server,
+        watching(server) as client,
+    ):
+        client.subscribe(1, "/api/v1/namespaces/default?watch=true")
+        status = client.end(1)
+        assert (status["code"], status["message"]) == (400, "path: is not that of a watch")
 
 
 def test_how_metrics_count_it(tmp_path_factory: pytest.TempPathFactory) -> None:

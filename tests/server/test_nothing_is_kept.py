@@ -22,6 +22,7 @@ from tests.support.eventually import until
 from tests.support.inspected_server import MARK, InspectedServer
 from tests.support.metrics import metric
 from tests.support.raw import raw_connection
+from tests.support.watches_client import watching
 from tests.support.websocket_client import connected
 
 BOUNDED: Final = (
@@ -232,10 +233,31 @@ def _closed_websocket(process: InspectedServer) -> None:
             pass
 
 
+def _lost_subscriptions(process: InspectedServer) -> None:
+    """A page with many watches that is closed."""
+    with watching(process) as client:
+        for number in range(1, 9):
+            client.begin(number, WATCH)
+            client.event(number)
+
+
+def _ended_subscriptions(process: InspectedServer) -> None:
+    with watching(process) as client:
+        for number in range(1, 9):
+            client.begin(number, WATCH)
+            client.event(number)
+            client.send({"unsubscribe": {"id": number}})
+            assert client.end(number) is None
+        client.send({})
+        client.close_code()
+
+
 ENDS: Final[Mapping[str, Callable[[InspectedServer], None]]] = {
     "a watch that is lost": _lost,
     "a WebSocket that is lost": _lost_websocket,
     "a WebSocket that is closed": _closed_websocket,
+    "many watches on one WebSocket": _lost_subscriptions,
+    "watches on one WebSocket, one after the other": _ended_subscriptions,
 }
 
 

@@ -208,6 +208,10 @@ class WatchEvents:
         while line := self._response.readline():
             yield json.loads(line)
 
+    def line(self) -> bytes:
+        """The next event as it came."""
+        return self._response.readline()
+
     def next(self) -> dict[str, Any]:
         return next(iter(self))
 
