@@ -64,12 +64,12 @@ class SessionEndpoint:
             cleared: dict[str, str] = {hdrs.SET_COOKIE: f"{_cookie_name(call)}=; Max-Age=0; {_ATTRIBUTES}"}
             await send(call, 204, b"", "", cleared)
             return
-        document = await read_small_document(call)
         try:
+            document = await read_small_document(call)
             # The request has no deadline, as those of authenticated users have.
             async with asyncio.timeout(ANSWER_S):
                 session = await self._session(call, document)
-        except Unauthorized:
+        except (BadRequest, Unauthorized):
             await self._failures.wait()
             raise
         # From now on it is known who asks, also to the audit log.

@@ -32,14 +32,18 @@ _HEADERS: Final[Mapping[str, str]] = {hdrs.CACHE_CONTROL: "no-store"}
 async def read_small_document(call: ApiCall) -> Document:
     """Returns the JSON object that is the body of a request.
 
-    Raises UnsupportedMediaType, RequestEntityTooLarge, BadRequest, also for repeated fields, BodyTooSlow.
+    Raises UnsupportedMediaType, RequestEntityTooLarge, BodyTooSlow, and as `parse_small_document` does.
     """
     headers = call.request.headers
     if base_type(headers.get(hdrs.CONTENT_TYPE, "")) != JSON:
         raise UnsupportedMediaType.none_of((JSON,))
     if headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
-    body = await _read(call)
+    return parse_small_document(await _read(call))
+
+
+def parse_small_document(body: bytes) -> Document:
+    """Returns the JSON object in a body. Raises BadRequest, also for repeated fields."""
     if values_in(body) > VALUES_MAX:
         raise BadRequest(f"the body has more than {VALUES_MAX} values")
     try:

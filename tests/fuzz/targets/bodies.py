@@ -9,16 +9,18 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.console.small_documents import VALUES_MAX, parse_small_document
 from apiserver.endpoints.bodies import Body, size_class_of
 from apiserver.endpoints.handlers import apply_bodies
 from apiserver.endpoints.handlers.decoding import Decoder
 from apiserver.endpoints.request_info import parse_target
 from apiserver.golang.json_errors import syntax_error
 from apiserver.meta.brand import Brand
-from apiserver.meta.errors import ApiError
+from apiserver.meta.errors import ApiError, BadRequest
 from apiserver.schema.duplicates import duplicate_fields, strict_problems
 from apiserver.wire import cbor as cbor_format
 from apiserver.wire import yaml as yaml_format
+from apiserver.wire.json_text import values_in
 from apiserver.wire.protobuf import InvalidProtobuf, NotEncodable, open_envelope, seal
 from tests.fuzz.target import fuzzer, require_client_error
 from tests.support.in_process import TABLE, resource
@@ -43,6 +45,24 @@ _CONFIG_MAP: Final = {
 _NAMES: Final = (
     b"apiVersion kind metadata name labels annotations spec data managedFields finalizers null true"
 )
+
+
+@fuzzer(
+    b'{"oidc":{"code":"a","verifier":"b","redirectURI":"https://c/console/"}}',
+    b'{"token":"a","token":"b"}',
+    b"{}",
+    words=b'{ } [ ] , : " \\u "code" "token" "oidc" null',
+    is_json=True,
+)
+def small_documents(data: bytes) -> None:
+    """What anybody can send to log in to the console."""
+    try:
+        document = parse_small_document(data)
+    except BadRequest as error:
+        require_client_error(error, data)
+        return
+    assert values_in(data) <= VALUES_MAX
+    assert orjson.loads(orjson.dumps(document)) == document
 
 
 @fuzzer(

@@ -18,6 +18,7 @@ from apiserver.auth.authn.bearer_tokens import BearerTokens
 from apiserver.auth.authn.chain import NO_CERTIFICATE, Anonymous, AuthenticationChain, Credentials, Identity
 from apiserver.auth.authn.client_cert import user_of
 from apiserver.auth.authn.impersonation import impersonated, wanted_user
+from apiserver.auth.authn.sealed_texts import NotOpened, SealedTexts
 from apiserver.auth.authn.service_account import (
     AcceptedTokens,
     Claims,
@@ -95,6 +96,26 @@ def bearer_tokens(data: bytes) -> None:
         asyncio.run(_TOKENS.review(token, ()))
     except Unauthorized:
         return
+
+
+_SEALED: Final = SealedTexts(bytes(32), "console-code", lambda: float(_NOW))
+_SEALED_TEXT: Final = _SEALED.seal({}, _NOW + 60)
+
+
+@fuzzer(
+    _SEALED_TEXT.encode(),
+    b"console-code.",
+    b"console-code." + b"A" * 38,
+    b"console-cookie." + _SEALED_TEXT.partition(".")[2].encode(),
+    words=b"console-code. console-session. . = - _",
+)
+def sealed_texts(data: bytes) -> None:
+    """Nothing can be opened but the text that was sealed."""
+    text = data.decode("utf-8", "surrogateescape")
+    with contextlib.suppress(NotOpened):
+        _SEALED.open(text)
+        # The nonce of each run is another. The last character has bits that do not count.
+        assert text[:-1] == _SEALED_TEXT[:-1]
 
 
 @fuzzer(

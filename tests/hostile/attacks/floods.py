@@ -73,6 +73,20 @@ async def bad_tokens(attacker: Attacker) -> None:
     await attacker.forever(attacker.times(100), "", ask)
 
 
+@attack("9 tokens")
+async def guessed_logins(attacker: Attacker) -> None:
+    """100 clients send login codes of 20 KB to the console that nobody has got, and bodies of many values."""
+    own_page = {"Sec-Fetch-Site": "same-origin"}
+    values = b'{"token":[' + b"{}," * 10_000 + b"{}]}"
+
+    async def ask(session: Session) -> None:
+        guess = base64.urlsafe_b64encode(os.urandom(15_000)).decode()
+        await session.ask("POST", "/console/session", {"code": f"console-code.{guess}"}, headers=own_page)
+        await session.ask("POST", "/console/session", values, headers=own_page)
+
+    await attacker.forever(attacker.times(100), "", ask)
+
+
 @attack("11 metrics")
 async def labels_of_metrics(attacker: Attacker) -> None:
     """200 users ask for resources, verbs and agents that do not exist, under new names each time."""
