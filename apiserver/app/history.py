@@ -10,7 +10,7 @@ from apiserver.app.serving.listening import CannotStart
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.registry.history.authors import AuthorNotes
-from apiserver.registry.history.forms import RecordedForms, RecordedValues, digest_key
+from apiserver.registry.history.forms import RecordedForms, RecordedValues
 from apiserver.registry.history.past import PastReads
 from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recorder import Recorder
@@ -81,7 +81,7 @@ def open_history(
     )
     try:
         log = UndoLog(directory, Limits(bytes_max, storage.history_retention_s), cipher or PLAIN)
-        forms = RecordedForms(prefix, digest_key(directory), HistoryPolicy(storage.history_rules, prefix))
+        forms = RecordedForms(prefix, log.digest.secret, HistoryPolicy(storage.history_rules, prefix))
         recorder = Recorder(log, store, caught_up, forms, prefix=prefix, clock=clock)
     except (OSError, DataDirectoryError) as error:
         raise CannotStart(f"cannot use the history in {directory}: {error}") from None

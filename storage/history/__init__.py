@@ -7,6 +7,8 @@
     segment_list  the segments: opens and adds them, and takes damaged ones out
     damage     tells damaged segments from those that cannot be used at present
     purges     removes changes that must be forgotten
+    floors     remembers what was purged, so that it is not recorded again
+    digests    makes digests of keys in what is marked
     thinning   drops versions of little interest
     rewrites   encrypts values again after the key has changed
     past_values  what the history says of the past

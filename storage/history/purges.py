@@ -5,17 +5,15 @@ A mark has no key, only digests: of the key, and of each prefix of it, so that r
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.storage.history import thinning
+from apiserver.storage.history.digests import KeyDigests
 from apiserver.storage.history.rows import WRITE_BITS
-from apiserver.storage.keys import encoded
 
-_DIGEST_BYTES: Final = 16
 # Says, as a mark, that rows were deleted, but that their bytes may still be in the file.
 _UNCLEAN: Final = b""
 # Stands for the digest of a key in the mark of a prefix whose changes are not recorded.
@@ -43,9 +41,12 @@ class Purged(NamedTuple):
     objects: int
 
 
-def digest(key: str) -> bytes:
-    """Returns the digest of a key, or of a prefix of keys that ends with a slash."""
-    return hashlib.blake2b(encoded(key), digest_size=_DIGEST_BYTES).digest()
+class PurgedKey(NamedTuple):
+    """A key of which changes up to a revision were purged. scope: the digest of the scope of the purge."""
+
+    key: str
+    until: int
+    scope: bytes
 
 
 def matching_keys(connection: sqlite3.Connection, matches: Callable[[str], bool]) -> list[tuple[int, str]]:
@@ -53,7 +54,9 @@ def matching_keys(connection: sqlite3.Connection, matches: Callable[[str], bool]
     return [row for row in connection.execute("SELECT id, key FROM keys").fetchall() if matches(row[1])]
 
 
-def delete_keys(connection: sqlite3.Connection, keys: Iterable[tuple[int, str]], scope: str) -> int:
+def delete_keys(
+    connection: sqlite3.Connection, keys: Iterable[tuple[int, str]], scope: str, digest: KeyDigests
+) -> int:
     """Delete all changes of keys, in a transaction, and mark that they are missing. Returns their number.
 
     scope: is marked, too, as if it were a prefix of the keys.
@@ -64,15 +67,20 @@ def delete_keys(connection: sqlite3.Connection, keys: Iterable[tuple[int, str]],
         (newest,) = execute("SELECT max(id) FROM changes WHERE key = ?", (key_id,)).fetchone()
         if newest is None:
             continue
-        marked, until = digest(key), newest >> WRITE_BITS
-        connection.executemany(
-            "INSERT OR REPLACE INTO purged VALUES (?, ?, ?)",
-            [(digest(each), marked, until) for each in (*_scopes(key), scope)],
-        )
+        mark(connection, PurgedKey(key, newest >> WRITE_BITS, digest(scope)), digest)
         thinning.forget_key(connection, key_id)
         count += execute("DELETE FROM changes WHERE key = ?", (key_id,)).rowcount
     _delete_unused(connection)
     return count
+
+
+def mark(connection: sqlite3.Connection, purged: PurgedKey, digest: KeyDigests) -> None:
+    """Mark, in a transaction, that changes of a key are missing."""
+    scopes = [*map(digest, _scopes(purged.key)), purged.scope]
+    marked = digest(purged.key)
+    connection.executemany(
+        "INSERT OR REPLACE INTO purged VALUES (?, ?, ?)", [(each, marked, purged.until) for each in scopes]
+    )
 
 
 def delete_until(connection: sqlite3.Connection, revision: int) -> Purged:
@@ -105,7 +113,7 @@ def mark_unclean(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT OR REPLACE INTO purged VALUES (?, ?, 0)", (_UNCLEAN, _UNCLEAN))
 
 
-def mark_dropped(connection: sqlite3.Connection, dropped: Mapping[str, int]) -> None:
+def mark_dropped(connection: sqlite3.Connection, dropped: Mapping[str, int], digest: KeyDigests) -> None:
     """Mark prefixes whose changes up to a revision were not recorded."""
     connection.executemany(
         "INSERT OR REPLACE INTO purged VALUES (?, ?, ?)",

@@ -17,6 +17,8 @@ from typing import Any, Final, TypeVar
 from apiserver.storage.history import deltas, purges, rewrites, thinning
 from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
+from apiserver.storage.history.digests import KeyDigests
+from apiserver.storage.history.purges import PurgedKey
 from apiserver.storage.history.rewrites import Rewritten
 from apiserver.storage.history.rows import (
     COLUMNS,
@@ -34,7 +36,7 @@ from apiserver.storage.history.thinning import Merge, OldRows
 
 log = logging.getLogger(__name__)
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _IN_MEMORY: Final = ":memory:"
 # IDs of keys and authors that are kept in memory, of each.
 _IDS_MAX: Final = 4_096
@@ -77,9 +79,9 @@ class Segment:
     path: None for one in memory.
     """
 
-    def __init__(self, path: Path | None, cipher: Cipher) -> None:
+    def __init__(self, path: Path | None, cipher: Cipher, digest: KeyDigests) -> None:
         """Opens the file, or makes it. Raises SegmentDamaged, OSError."""
-        self.path, self._cipher = path, cipher
+        self.path, self._cipher, self._digest = path, cipher, digest
         with sqlite_errors():
             self._connection = sqlite3.connect(
                 _IN_MEMORY if path is None else path, isolation_level=None, check_same_thread=False
@@ -93,7 +95,9 @@ class Segment:
         except BaseException:
             self._connection.close()
             raise
-        self.reader = SegmentReader(path, self._connection, has_marks=has_marks, has_thinned=has_thinned)
+        self.reader = SegmentReader(
+            *(path, self._connection, digest), has_marks=has_marks, has_thinned=has_thinned
+        )
         # Held by each write: in memory, reads use the same connection.
         self._alone = self.reader.lock if path is None else nullcontext()
         # What is looked up for each row; a statement would release the interpreter's lock, and wait for it.
@@ -160,10 +164,18 @@ class Segment:
 
     # ---- writing
 
-    def append(self, changes: Sequence[Change], span: Span, at_ms: int, dropped: Mapping[str, int]) -> None:
+    def append(
+        self,
+        changes: Sequence[Change],
+        span: Span,
+        at_ms: int,
+        dropped: Mapping[str, int],
+        purged: Sequence[PurgedKey],
+    ) -> None:
         """Add changes in one transaction. span: the revisions whose changes all are here then.
 
         at_ms: now, for a span that continues no other one. dropped: see `UndoLog.append`.
+        purged: keys of which changes in the span are not added, as they were purged before.
 
         Raises OSError if the disk is full, for example; then nothing is added.
         """
@@ -172,7 +184,10 @@ class Segment:
                 for part in _parts(list(numbered(changes))):
                     self._insert(part)
                 if dropped:
-                    purges.mark_dropped(self._connection, dropped)
+                    purges.mark_dropped(self._connection, dropped, self._digest)
+                    self.reader.has_marks = True
+                for each in purged:
+                    purges.mark(self._connection, each, self._digest)
                     self.reader.has_marks = True
                 self._extend(span, at_ms)
                 spans = self._spans()
@@ -186,8 +201,13 @@ class Segment:
         """
         with self._purging():
             keys = purges.matching_keys(self._connection, matches)
-            count = purges.delete_keys(self._connection, keys, scope) if keys else 0
+            count = purges.delete_keys(self._connection, keys, scope, self._digest) if keys else 0
         return count, frozenset(key for _, key in keys)
+
+    def keys(self, matches: Callable[[str], bool]) -> Sequence[str]:
+        """Returns the keys that match of which there are changes. Raises SegmentDamaged, OSError."""
+        with sqlite_errors(), self._alone:
+            return [key for _, key in purges.matching_keys(self._connection, matches)]
 
     def purge_until(self, revision: int) -> purges.Purged:
         """Remove all changes up to a revision. Raises as `purge` does."""

@@ -14,6 +14,8 @@ from typing import Final
 
 from apiserver.storage.history.changes import Cipher, Span
 from apiserver.storage.history.damage import DAMAGED, SegmentDamaged, put_aside, remove_log
+from apiserver.storage.history.digests import key_digests
+from apiserver.storage.history.floors import Floors
 from apiserver.storage.history.segment import Segment, spans_of
 from apiserver.storage.private_directories import lock, make_directory
 
@@ -25,12 +27,16 @@ class SegmentList:
 
     segments: change only while `writing` is held; a reader takes a copy.
     spans: the revisions whose changes all are recorded, the oldest first. Between them are gaps.
+    digest: makes digests of keys, with the key in the directory.
+    floors: what was purged.
     writing: held by what writes, and by what changes which segments there are.
     """
 
     def __init__(self, directory: Path | None, cipher: Cipher) -> None:
         """directory: None for segments in memory. Raises OSError, DataDirectoryError if it is in use."""
         self._directory, self._cipher = directory, cipher
+        self.digest = key_digests(directory)
+        self.floors = Floors(None, self.digest)
         self.segments: list[Segment] = []
         self.spans: Sequence[Span] = []
         self.writing = RLock()
@@ -41,6 +47,7 @@ class SegmentList:
             self._lock = lock(directory / "history.lock")
             try:
                 self._open_all(directory)
+                self.floors = Floors(directory, self.digest)
             except BaseException:
                 self.close()
                 raise
@@ -53,7 +60,7 @@ class SegmentList:
                 continue
             self._next_number = int(path.stem) + 1
             try:
-                self.segments.append(Segment(path, self._cipher))
+                self.segments.append(Segment(path, self._cipher, self.digest))
             except SegmentDamaged as error:
                 put_aside(path, error)
 
@@ -89,11 +96,11 @@ class SegmentList:
 
     def _new(self) -> Segment:
         if self._directory is None:
-            return Segment(None, self._cipher)
+            return Segment(None, self._cipher, self.digest)
         path = self._directory / f"{self._next_number:08}{_SUFFIX}"
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         try:
-            segment = Segment(path, self._cipher)
+            segment = Segment(path, self._cipher, self.digest)
         except (OSError, SegmentDamaged) as error:
             path.unlink()
             raise OSError(str(error)) from None
@@ -127,6 +134,25 @@ class SegmentList:
         self.segments.remove(segment)
         self.note_spans()
         segment.close()
+
+    def drop_old(self, before_ms: int, bytes_max: int) -> int:
+        """Remove the oldest segments, but never the one that is written. Returns how many.
+
+        before_ms: of segments without a newer change. bytes_max: the size of the others together.
+        """
+        count = 0
+        with self.writing:
+            while len(self.segments) > 1:
+                oldest = self.segments[0]
+                is_old = False
+                with self.damage_of(oldest):
+                    is_old = oldest.newest_ms < before_ms
+                if oldest in self.segments:
+                    if not is_old and self.size_bytes <= bytes_max:
+                        break
+                    self.remove(oldest)
+                    count += 1
+        return count
 
     def remove_damaged(self, purged: Sequence[Segment]) -> None:
         """Remove what was kept of damaged segments, as nobody can tell what is in it.

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from apiserver.storage.history.changes import EncodedValue, KeyChange, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
-from apiserver.storage.history.purges import MARKS, digest
+from apiserver.storage.history.digests import KeyDigests
+from apiserver.storage.history.purges import MARKS
 from apiserver.storage.history.rows import (
     COLUMNS,
     FROM,
@@ -49,13 +50,19 @@ class SegmentReader:
     """
 
     def __init__(
-        self, path: Path | None, in_memory: sqlite3.Connection, *, has_marks: bool, has_thinned: bool
+        self,
+        path: Path | None,
+        in_memory: sqlite3.Connection,
+        digest: KeyDigests,
+        *,
+        has_marks: bool,
+        has_thinned: bool,
     ) -> None:
         """path: of the file, which is opened by the first read; None for a segment of `in_memory`.
 
         has_marks: whether anything was purged. has_thinned: whether versions were dropped: see `thinning`.
         """
-        self._path = path
+        self._path, self._digest = path, digest
         self._connection = None if path is not None else in_memory
         # Held by each read.
         self.lock = Lock()
@@ -145,13 +152,13 @@ class SegmentReader:
         """
         if not self.has_marks:
             return frozenset()
-        return frozenset(key for (key,) in self._rows(MARKS, (digest(scope), revision)))
+        return frozenset(key for (key,) in self._rows(MARKS, (self._digest(scope), revision)))
 
     def purged_until(self, key: str) -> int:
         """Returns the last revision up to which changes of a key were purged; 0 if none were."""
         if not self.purged_keys(key, 0):
             return 0
-        rows = self._rows("SELECT max(until) FROM purged WHERE scope = ?", (digest(key),))
+        rows = self._rows("SELECT max(until) FROM purged WHERE scope = ?", (self._digest(key),))
         return int(rows[0][0] or 0) if rows else 0
 
     def changes(self, first: int, before: int) -> Iterator[KeyChange]:

@@ -37,7 +37,7 @@ from apiserver.storage.history.past_values import (
     recorded_version,
     version_before_history,
 )
-from apiserver.storage.history.purges import NO_DROPS, Purged
+from apiserver.storage.history.purges import NO_DROPS, Purged, PurgedKey
 from apiserver.storage.history.rewrites import NOTHING, Rewritten
 from apiserver.storage.history.rows import position_after, revision_at_position
 from apiserver.storage.history.segment import Segment, spans_of
@@ -67,6 +67,7 @@ class UndoLog:
     """The segments in a directory, or in memory.
 
     dropped_total: how many segments were dropped because of the limits.
+    digest: makes the digests of keys in marks.
     """
 
     def __init__(self, directory: Path | None, limits: Limits, cipher: Cipher = PLAIN) -> None:
@@ -74,6 +75,8 @@ class UndoLog:
         self._limits, self._cipher = limits, cipher
         self._list = SegmentList(directory, cipher)
         self._segments, self._writing = self._list.segments, self._list.writing
+        self.digest = self._list.digest
+        self._floors = self._list.floors
         self.dropped_total = 0
         # Odd while versions are being dropped.
         self._thinnings = 0
@@ -126,10 +129,13 @@ class UndoLog:
         dropped: prefixes of keys whose changes are not recorded up to a revision, even so.
         Raises OSError; then nothing is added.
         """
+        purged: Sequence[PurgedKey] = ()
+        if span.after < self._floors.highest:
+            changes, purged = self._floors.split(changes)
         with self._writing:
             segment = self._writable()
             try:
-                segment.append(changes, span, at_ms, dropped)
+                segment.append(changes, span, at_ms, dropped, purged)
             except SegmentDamaged as error:
                 self._list.set_aside(segment, error)
                 raise OSError(str(error)) from None
@@ -147,17 +153,8 @@ class UndoLog:
 
     def drop_old(self, now_ms: int) -> None:
         """Drop the oldest segments beyond the limits, but never the one that is written."""
-        with self._writing:
-            while len(self._segments) > 1:
-                oldest = self._segments[0]
-                is_old = False
-                with self._damage_of(oldest):
-                    is_old = oldest.newest_ms < now_ms - self._limits.age_s_max * 1000
-                if oldest in self._segments:
-                    if not is_old and self.size_bytes <= self._limits.bytes_max:
-                        break
-                    self._list.remove(oldest)
-                    self.dropped_total += 1
+        before_ms = now_ms - int(self._limits.age_s_max * 1000)
+        self.dropped_total += self._list.drop_old(before_ms, self._limits.bytes_max)
 
     def clear(self) -> None:
         """Remove all that is recorded."""
@@ -165,6 +162,7 @@ class UndoLog:
             for segment in self._segments.copy():
                 self._list.remove(segment)
             self._list.note_spans()
+            self._floors.clear()
 
     def purge(self, matches: Callable[[str], bool], scope: str) -> Purged:
         """Remove all changes of the keys that match, so that no file has anything of them.
@@ -178,6 +176,11 @@ class UndoLog:
         with self._writing:
             segments = self._segments.copy()
             for segment in segments:
+                with self._damage_of(segment):
+                    keys |= {*segment.keys(matches)}
+            # Before any of them is removed, as this may end in between.
+            self._floors.add(keys, scope, self.recorded, oldest=self.listed_since())
+            for segment in self._segments.copy():
                 with self._damage_of(segment):
                     removed, found = segment.purge(matches, scope)
                     count += removed
@@ -338,7 +341,7 @@ class UndoLog:
     def purged_since(self, scope: str, revision: int) -> frozenset[bytes]:
         """Returns the digests of the keys in a scope of which a change after a revision was purged.
 
-        scope: a key, or a prefix of keys that ends with a slash. See `purges.digest`.
+        scope: a key, or a prefix of keys that ends with a slash. See `digests`.
         """
         found: frozenset[bytes] = frozenset()
         for segment in self._segments.copy():

@@ -245,6 +245,24 @@ def test_a_purge_does_not_tell_of_earlier_objects_with_the_same_name(api: Api) -
     assert (answers(here), answers(everywhere)) == ([404] * 3, [410] * 3)
 
 
+def test_a_list_does_not_count_earlier_objects_that_were_purged(api: Api) -> None:
+    api.post("/api/v1/namespaces", {"metadata": {"name": "counted"}}).ok()
+    path = config_maps("counted")
+    rules = rule("get list", "configmaps"), rule("get", "configmaps/history")
+    users = grant(api, "counted", "here-3", *rules), grant(api, "", "everywhere-3", *rules)
+    write(api, path, "deleted", times=1)
+    moment = write(api, path, "live", times=2)[0]
+    api.delete(f"{path}/deleted").ok()
+    for name in ("deleted", "live"):
+        api.delete(f"{path}/{name}/history").ok()
+
+    def told() -> list[str]:
+        found = [api.get(f"/at/{moment}{path}", headers=user).warnings for user in users]
+        return [each.partition("history of ")[2].partition(" was")[0] for (each,) in found]
+
+    assert told() == ["1 object", "2 objects"]
+
+
 def test_a_purge_does_not_tell_of_an_earlier_namespace(api: Api) -> None:
     namespace, path = "/api/v1/namespaces/reborn", config_maps("reborn")
     api.post("/api/v1/namespaces", {"metadata": {"name": "reborn"}}).ok()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hmac
-import os
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -14,9 +11,7 @@ import orjson
 from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.keys import resource_of, resource_prefix
-from apiserver.storage.private_directories import make_directory
 
-_KEY_BYTES: Final = 32
 _DIGEST_LENGTH: Final = 16
 # What is shown instead of a value; the digest tells whether two values are the same.
 REDACTED: Final = "redacted:"
@@ -91,22 +86,3 @@ class RecordedForms:
 
     def _digest(self, value: object) -> str:
         return REDACTED + hmac.digest(self._key, orjson.dumps(value), "sha256").hex()[:_DIGEST_LENGTH]
-
-
-def digest_key(directory: Path | None) -> bytes:
-    """Returns the key for digests, from the directory of the history, where it is made at the first time.
-
-    directory: None for a key that lasts as long as the process. Raises OSError.
-    """
-    if directory is None:
-        return os.urandom(_KEY_BYTES)
-    path = directory / "digest.key"
-    with contextlib.suppress(FileNotFoundError):
-        if len(key := path.read_bytes()) == _KEY_BYTES:
-            return key
-    make_directory(directory)
-    made = path.with_name("digest.key.new")
-    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(key := os.urandom(_KEY_BYTES))
-    made.replace(path)
-    return key

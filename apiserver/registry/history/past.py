@@ -19,7 +19,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.changes import Span
 from apiserver.storage.history.past_values import HistoryGap, RecordedVersion, Value
-from apiserver.storage.history.purges import DROPPED, digest
+from apiserver.storage.history.purges import DROPPED
 from apiserver.storage.history.undo_log import UndoLog
 from apiserver.storage.interface import KeyRange, ReadAt, Stored
 from apiserver.storage.keys import after
@@ -272,11 +272,13 @@ class PastReads:
         if predicate is not None and selection.is_of_views:
             found = [each for each in found if predicate(each)]
         omitted = sum(each.key in earlier for each in found)
-        hides_purged = state.is_in_earlier_namespace and purged > 0
+        # As for one object: the marks of a purge do not say whether it was another object.
+        purged_here = 0 if state.is_in_earlier_namespace else state.purged_live
+        hides_purged = purged > purged_here
         if not (omitted or hides_purged or not earlier.isdisjoint(lost)) or await may_see_earlier():
             omitted = 0
         else:
-            purged = 0 if hides_purged else purged
+            purged = purged_here
             found = [each for each in found if each.key not in earlier]
             lost = [key for key in lost if key not in earlier]
         prefix = self._registry.prefix_of(resource)
@@ -309,7 +311,7 @@ class PastReads:
             purged_live = 0
             thinned = frozenset(key for key, past in changed.items() if past.is_thinned)
             for key in sorted(live.keys() | changed.keys()):
-                if purged and digest(key) in purged:
+                if purged and self._history.digest(key) in purged:
                     purged_live += key in live and live[key].create_revision <= revision
                     continue
                 if key not in changed and not self._forms.redacts(key):

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from apiserver.storage.history.changes import PLAIN, Author, Change, Cipher, KeyChange, Span
 from apiserver.storage.history.deltas import InvalidDelta
 from apiserver.storage.history.past_values import LOST, HistoryGap, PastValue, Scan, Value
-from apiserver.storage.history.purges import digest
 from apiserver.storage.history.rows import position_after
 from apiserver.storage.history.segment import Segment
 from apiserver.storage.history.undo_log import Limits, UndoLog
@@ -525,11 +524,13 @@ class Purging:
     def __init__(self, directory: Path | None, limits: Limits = SMALL, cipher: Cipher = PLAIN) -> None:
         self.model, source = Model(), random.Random(1)
         self.log = UndoLog(directory, limits, cipher)
+        self.changes: list[Change] = []
         for number in range(120):
             key = f"/r/things/{'ab'[number % 2]}/n{number % 6}"
             value = b"<value of %b>" % key.encode() + source.randbytes(1_500) + b"%d" % number
             is_deleted = number % 17 == 11
             self.model.write(key, None if is_deleted else value, author=f"author of {key}")
+            self.changes += self.model.changes
             self.model.record(self.log)
 
     def state(self, revision: int) -> dict[str, Value]:
@@ -557,7 +558,7 @@ def test_what_is_purged_is_in_no_file_and_its_states_are_marked(tmp_path: Path, 
     for revision in range(log.readable_since(), model.revision + 1):
         expected = {key: value for key, value in model.states[revision].items() if key != purged}
         assert {key: value for key, value in model.read(log, revision).items() if key != purged} == expected
-        marks = {digest(purged)} if revision < last else frozenset()
+        marks = {log.digest(purged)} if revision < last else frozenset()
         for scope in (purged, "/r/things/a/", "/r/things/"):
             assert log.purged_since(scope, revision) == marks
         for scope in ("/r/things/a/n4", "/r/things/b/"):
@@ -760,6 +761,75 @@ def test_a_rewrite_that_another_process_has_hindered_is_completed(tmp_path: Path
             rewritten(log)
     rewritten(log)
     assert b"<first-key>" not in everything_in(directory)
+    log.close()
+
+
+@pytest.mark.parametrize("damaged", ["the newest file", "also the file of floors"])
+def test_what_was_purged_is_not_recorded_again(
+    tmp_path: Path, damaged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = tmp_path / "history"
+    purging = Purging(directory)
+    model, purged = purging.model, "/r/things/a/n2"
+    last = model.versions[purged][-1][0]
+    purging.log.purge(lambda key: key == purged, purged)
+    purging.log.close()
+    damage(max(directory.glob("*.history")), "another root page")
+    if damaged == "also the file of floors":
+        content = bytearray((directory / "floors").read_bytes())
+        content[-10] ^= 1
+        (directory / "floors").write_bytes(content)
+    log = UndoLog(directory, SMALL)
+    # A read finds the damage.
+    with contextlib.suppress(HistoryGap):
+        log.changed_since(ALL, log.readable_since(), log.recorded, model.live.get)
+    recorded = log.recorded
+    assert recorded < model.revision
+    missing = [each for each in purging.changes if each.revision > recorded]
+    assert purged in {each.key for each in missing}
+    log.append(missing, Span(recorded, model.revision), at_ms=model.revision * 1_000)
+    (directory / "damaged").unlink(missing_ok=True)
+    is_back = purged.encode() in everything_in(directory)
+    if damaged == "also the file of floors":
+        assert is_back
+        assert "what was purged may be recorded again" in caplog.text
+        log.close()
+        return
+    assert not is_back
+    # Reads still say that it is missing, up to its last change.
+    assert log.purged_since(purged, last - 1) == log.purged_since("/r/things/a/", last - 1)
+    assert log.purged_since(purged, last - 1) == {log.digest(purged)}
+    assert log.purged_since(purged, last) == frozenset()
+    for revision in range(log.readable_since(), model.revision + 1):
+        expected = {key: value for key, value in model.states[revision].items() if key != purged}
+        assert {key: value for key, value in model.read(log, revision).items() if key != purged} == expected
+    # What changes later is recorded.
+    model.write(purged, b"new")
+    model.record(log)
+    assert model.read(log, model.revision - 1) == model.states[model.revision - 1]
+    log.close()
+
+
+def test_what_was_purged_is_forgotten_once_it_cannot_come_back(tmp_path: Path) -> None:
+    directory = tmp_path / "history"
+    log, model = UndoLog(directory, ROOMY), Model()
+    model.record(log)
+    for key in ("/a/x", "/a/y"):
+        model.write(key, b"1")
+        model.record(log)
+        log.purge(key.__eq__, key)
+    both = (directory / "floors").stat().st_size
+    model.write("/a/z", b"1")
+    model.record(log)
+    log.purge_until(model.revision)
+    model.write("/a/z", b"2")
+    model.record(log)
+    log.purge("/a/z".__eq__, "/a/z")
+    assert (directory / "floors").stat().st_size < both
+    # Another store has other changes at these revisions.
+    log.clear()
+    log.append([Change("/a/z", 2, 0, None, b"1", 1)], Span(1, 2), 1)
+    assert log.last_creation("/a/z") == 2
     log.close()
 
 

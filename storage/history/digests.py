@@ -1,0 +1,44 @@
+"""Digests of what must not be kept, with a secret key: without it, nobody can find short texts by trying."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+
+from apiserver.storage.keys import encoded
+from apiserver.storage.private_directories import make_directory
+
+DIGEST_BYTES: Final = 16
+_SECRET_BYTES: Final = 32
+
+
+class KeyDigests:
+    """Makes digests of keys, and of prefixes of keys that end with a slash. secret: of the digests."""
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret = secret
+
+    def __call__(self, key: str) -> bytes:
+        return hashlib.blake2b(encoded(key), digest_size=DIGEST_BYTES, key=self.secret).digest()
+
+
+def key_digests(directory: Path | None) -> KeyDigests:
+    """Returns the digests of the history in a directory, which has their key since the first time.
+
+    directory: None for a key that lasts as long as the process. Raises OSError.
+    """
+    if directory is None:
+        return KeyDigests(os.urandom(_SECRET_BYTES))
+    path = directory / "digest.key"
+    with contextlib.suppress(FileNotFoundError):
+        if len(secret := path.read_bytes()) == _SECRET_BYTES:
+            return KeyDigests(secret)
+    make_directory(directory)
+    made = path.with_name("digest.key.new")
+    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(secret := os.urandom(_SECRET_BYTES))
+    made.replace(path)
+    return KeyDigests(secret)
