@@ -37,6 +37,9 @@ async def read_small_document(call: ApiCall) -> Document:
     headers = call.request.headers
     if base_type(headers.get(hdrs.CONTENT_TYPE, "")) != JSON:
         raise UnsupportedMediaType.none_of((JSON,))
+    if headers.get(hdrs.TRANSFER_ENCODING, "chunked").lower() != "chunked":
+        call.closes_connection = True
+        raise BadRequest("the only supported transfer coding is chunked")
     if headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
     return parse_small_document(await _read(call))

@@ -17,6 +17,7 @@ from tests.server.test_audit import Log
 from tests.server.test_front_proxies import FRONT_PROXY, Shown, certificate
 from tests.support.api import Answer, Api
 from tests.support.audit import audit_flags
+from tests.support.raw import raw_connection, read_all
 from tests.support.server_process import ServerProcess
 
 CODES: Final = "/console/login-codes"
@@ -398,3 +399,40 @@ def test_logins_are_audited_without_what_is_secret(
 
 def test_the_bounds_are_those_that_are_documented() -> None:
     assert (CODE_S, PAGE_TOKEN_S, SESSION_S) == (60, 900, 28_800)
+
+
+# ---- bodies as no page sends them
+
+CODINGS: Final = {
+    "in chunks": (
+        b"Transfer-Encoding: chunked\r\n",
+        b'5\r\n{"tok\r\n12\r\nen":"alice-token"}\r\n0\r\n\r\n',
+        200,
+    ),
+    "in chunks that are too long": (
+        b"Transfer-Encoding: chunked\r\n",
+        b"%x\r\n%b\r\n" % (BODY_BYTES_MAX + 1, b" " * (BODY_BYTES_MAX + 1)),
+        413,
+    ),
+    "as long as the limit": (
+        b"Content-Length: %d\r\n" % BODY_BYTES_MAX,
+        b'{"token":"alice-token"}'.ljust(BODY_BYTES_MAX),
+        200,
+    ),
+    "longer than the limit": (b"Content-Length: %d\r\n" % (BODY_BYTES_MAX + 1), b"", 413),
+    "after being asked for": (
+        b"Expect: 100-continue\r\nContent-Length: 23\r\n",
+        b'{"token":"alice-token"}',
+        100,
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "body", "status"), CODINGS.values(), ids=CODINGS)
+def test_how_bodies_arrive(server: ServerProcess, lines: bytes, body: bytes, status: int) -> None:
+    head = (
+        b"POST /console/session HTTP/1.1\r\nHost: a\r\nConnection: close\r\nSec-Fetch-Site: same-origin\r\n"
+    )
+    with raw_connection(server) as connection:
+        connection.sendall(b"%bContent-Type: application/json\r\n%b\r\n%b" % (head, lines, body))
+        assert read_all(connection).startswith(b"HTTP/1.1 %d " % status)

@@ -290,11 +290,12 @@ def test_what_is_logged_has_no_secret(server: ServerProcess, page: Api, provider
 # ---- other configurations
 
 
-def test_a_public_client_sends_its_id(provider: LoginProvider, tmp_path: Path) -> None:
+def test_a_public_client_sends_its_id_and_few_of_many_codes(provider: LoginProvider, tmp_path: Path) -> None:
     flags = (
         "--console-oidc-client-id=the-page",
         "--console-oidc-scopes=openid,groups",
         "--console-read-only",
+        "--anonymous-auth=false",  # Logins are for those who are nobody yet.
     )
     with ServerProcess(tmp_path / "data", *issuer_flags(provider), *flags) as server, Api(server, "") as page:
         until(lambda: page.get(CONFIG).ok()["oidc"], bool, "the issuer is found")
