@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.app.access import Access
 from apiserver.app.core import Core
 from apiserver.app.outbound import Outbound
 from apiserver.app.serving.listening import CannotStart
+from apiserver.auth.authz.authorizer_modes import Authorizers
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cli.bounded_files import read_bounded
 from apiserver.cli.config import Config
-from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.bodies import BodyParser
 from apiserver.endpoints.middleware import OpenPaths
+from apiserver.endpoints.request_info import CONSOLE_CEL, CONSOLE_WHO_CAN
+from apiserver.schema.extensions import Extensions
 
 if TYPE_CHECKING:
     from apiserver.console.console import Console
     from apiserver.console.oidc_logins import OidcLogins
+    from apiserver.console.playground.endpoint import Playground
     from apiserver.console.watches.multiplexer import WatchAccess
+    from apiserver.console.who_can import WhoCan
 
 _PREFIX: Final = "/console"
 
@@ -104,7 +113,57 @@ def console_paths(core: Core, access: Access, outbound: Outbound) -> ConsolePath
     if not core.config.has_console:
         return None
     console = LazyConsole(core, access, outbound)
-    return ConsolePaths(OpenPaths(_PREFIX, console.answer), OpenPaths(_PREFIX, console.answer_user))
+    routed = frozenset({CONSOLE_CEL, CONSOLE_WHO_CAN})
+    return ConsolePaths(OpenPaths(_PREFIX, console.answer), OpenPaths(_PREFIX, console.answer_user, routed))
+
+
+def console_handlers(core: Core, authorizers: Authorizers) -> Mapping[str, Mapping[str, Handler]]:
+    """Returns the handlers of the console's paths that are handled as the API is, by path and method."""
+    if not core.config.has_console:
+        return {}
+    questions = LazyQuestions(core, authorizers)
+    return {
+        CONSOLE_CEL.strip("/"): {"POST": questions.evaluate},
+        CONSOLE_WHO_CAN.strip("/"): {"POST": questions.who_can},
+    }
+
+
+class LazyQuestions:
+    """Answers what clients ask of the server beside the API, by parts that are built for the first one."""
+
+    def __init__(self, core: Core, authorizers: Authorizers) -> None:
+        self._core, self._authorizers = core, authorizers
+
+    async def evaluate(self, call: ApiCall) -> None:
+        """Answer a question about an expression. Raises as `Playground`."""
+        await self._playground.respond(call)
+
+    async def who_can(self, call: ApiCall) -> None:
+        """Answer a question about permissions. Raises as `WhoCan`."""
+        await self._who_can.respond(call)
+
+    @cached_property
+    def _playground(self) -> Playground:
+        from apiserver.console.playground.endpoint import Playground
+
+        core = self._core
+        return Playground(
+            self._parser,
+            core.served,
+            self._authorizers.chain,
+            CompatibilityVersion.of(core.config.release, core.config.gates),
+            Extensions(core.brand.vendor),
+        )
+
+    @cached_property
+    def _who_can(self) -> WhoCan:
+        from apiserver.console.who_can import WhoCan
+
+        return WhoCan(self._parser, self._authorizers, self._core.brand.group("rbac.authorization"))
+
+    @cached_property
+    def _parser(self) -> BodyParser:
+        return BodyParser(self._core.brand, has_cbor=self._core.config.has_cbor)
 
 
 def _client_secret(config: Config) -> str:

@@ -10,6 +10,7 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.app.access import Access
+from apiserver.app.console import console_handlers
 from apiserver.app.core import Core
 from apiserver.app.serving.listening import CannotStart
 from apiserver.auth.authz.attributes import AuthorizationChain
@@ -149,6 +150,7 @@ def build_handlers(
         },
         connect=connect_handler(requests, connectors, core.metrics.requests),
         history=None if core.history is None else _history_handlers(core, core.history, encoders, chain),
+        paths=console_handlers(core, access.authorizers),
     )
 
 

@@ -20,7 +20,7 @@ from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.kubernetes_environments import kubernetes_environment
 from apiserver.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
 from apiserver.cel.library.json_patch import JSON_PATCH, JSON_PATCH_TYPE
-from apiserver.cel.syntax import InvalidExpression
+from apiserver.cel.syntax import InvalidExpression, Issue
 from apiserver.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Field, Type, TypeKind
 from apiserver.cel.unification import SCALARS
 from apiserver.meta.vocabulary import Document
@@ -129,7 +129,13 @@ JSON_PATCHES: Final = ExpressionKind((types.list_of(JSON_PATCH_TYPE),), makes_pa
 class CompilationFailed(Exception):
     """An expression that does not compile, or does not have a required type. The message is for the
     client.
+
+    issues: the errors in the expression, where it does not parse or check.
     """
+
+    def __init__(self, message: str, issues: Sequence[Issue] = ()) -> None:
+        super().__init__(message)
+        self.issues = issues
 
 
 class CompiledExpression(NamedTuple):
@@ -173,7 +179,7 @@ class AdmissionCompiler:
         try:
             checked = environment.check(text, version)
         except InvalidExpression as error:
-            raise CompilationFailed(f"compilation failed: {error}") from None
+            raise CompilationFailed(f"compilation failed: {error}", error.issues) from None
         if kind.results and checked.type not in kind.results:
             names = [_shown(each) for each in kind.results]
             wanted = names[0] if len(names) == 1 else f"one of [{' '.join(names)}]"

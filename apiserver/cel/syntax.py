@@ -259,16 +259,20 @@ SHOWN_CHARACTERS_MAX = 100_000
 def _shown(source: str, issue: Issue) -> str:
     if issue.offset is None:
         return f"ERROR: <input>:-1:0: {issue.message}"
-    before = source[: issue.offset]
-    line = before.count("\n") + 1
-    column = issue.offset - (before.rfind("\n") + 1)
+    line, column = position(source, issue.offset)
     text = source.split("\n")[line - 1].replace("\t", " ")
-    shown = f"ERROR: <input>:{line}:{column + 1}: {issue.message}"
+    shown = f"ERROR: <input>:{line}:{column}: {issue.message}"
     if len(text) <= SHOWN_LINE_MAX:
-        dots = "".join("\uff0e" if _is_wide(c) else "." for c in text[:column])
-        arrow = "\uff3e" if column < len(text) and _is_wide(text[column]) else "^"
+        dots = "".join("\uff0e" if _is_wide(c) else "." for c in text[: column - 1])
+        arrow = "\uff3e" if column <= len(text) and _is_wide(text[column - 1]) else "^"
         shown += f"\n | {text}\n | {dots}{arrow}"
     return shown
+
+
+def position(source: str, offset: int) -> tuple[int, int]:
+    """Returns the line and the column of an offset in a text, both from 1."""
+    before = source[:offset]
+    return before.count("\n") + 1, offset - before.rfind("\n")
 
 
 def _is_wide(character: str) -> bool:

@@ -13,6 +13,10 @@
     small_documents
                   bounded bodies
     watches       many watches over one WebSocket
+    playground    evaluates CEL expressions against objects that are sent
+    who_can       tells whom RBAC allows a request
+    asked_documents
+                  the bodies of such questions
 
 The pages themselves are plain ES modules, run as they are; see pages/README.md.
 

@@ -18,7 +18,7 @@ from apiserver.console.small_documents import send_small_document
 from apiserver.console.static_files import StaticFiles
 from apiserver.console.watches.endpoint import WatchesEndpoint
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.request_info import CONSOLE_WATCHES
+from apiserver.endpoints.request_info import CONSOLE_CEL, CONSOLE_WATCHES, CONSOLE_WHO_CAN
 from apiserver.endpoints.responses import send
 from apiserver.meta.errors import MethodNotAllowed
 from apiserver.meta.vocabulary import Document
@@ -26,6 +26,8 @@ from apiserver.meta.vocabulary import Document
 PREFIX: Final = "/console/"
 CONFIG_PATH: Final = "/console/config"
 _OF_USERS: Final = frozenset({login_codes.PATH, CONSOLE_WATCHES})
+# Handled as the API is.
+_ROUTED: Final = frozenset({CONSOLE_CEL, CONSOLE_WHO_CAN})
 
 
 class ConsoleAccess(NamedTuple):
@@ -66,7 +68,7 @@ class Console:
         if path == PREFIX[:-1]:
             await send(call, 301, b"", "", {"Location": PREFIX})
             return True
-        if not path.startswith(PREFIX) or path in _OF_USERS:
+        if not path.startswith(PREFIX) or path in _OF_USERS | _ROUTED:
             return False
         if path == session_endpoint.PATH:
             await self._session.respond(call)

@@ -37,7 +37,7 @@ from apiserver.endpoints.websocket import asks_for_websocket
 from apiserver.golang.durations import parse_duration
 from apiserver.meta.errors import ApiError, BadRequest, InternalError, Timeout, Unauthorized, from_storage
 from apiserver.meta.options import first
-from apiserver.meta.vocabulary import GroupResource
+from apiserver.meta.vocabulary import UNAUTHENTICATED, GroupResource
 from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestEnding, RequestMetrics
@@ -185,10 +185,12 @@ class OpenPaths(NamedTuple):
     """Paths outside of resources that are for everybody, or for every user. prefix: of them all.
 
     answer: answers a request, and returns whether it was for one of these paths. Raises ApiError.
+    routed: paths that every authenticated user may ask for, and that are handled as all others are.
     """
 
     prefix: str
     answer: Callable[[ApiCall], Awaitable[bool]]
+    routed: frozenset[str] = frozenset()
 
 
 def authenticate(
@@ -421,9 +423,14 @@ def authorize(
                 open_paths is not None
                 and not call.info.is_resource
                 and call.info.path.startswith(open_paths.prefix)
-                and await open_paths.answer(call)
             ):
-                return
+                if await open_paths.answer(call):
+                    return
+                if call.info.path in open_paths.routed:
+                    if UNAUTHENTICATED in call.user.groups:
+                        raise Unauthorized
+                    await handle(call)
+                    return
             attributes = authorizer_attributes(call)
             user = attributes.user.name
             if user in taking_long:

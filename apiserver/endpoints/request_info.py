@@ -32,6 +32,9 @@ HISTORY: Final = "history"
 PROFILES_PREFIX: Final = "/debug/pprof/"
 # The WebSocket that carries many watches: see `apiserver.console.watches`.
 CONSOLE_WATCHES: Final = "/console/watches"
+# What clients ask of the server beside the API: see `apiserver.console.playground` and `.who_can`.
+CONSOLE_CEL: Final = "/console/cel"
+CONSOLE_WHO_CAN: Final = "/console/who-can"
 # They take as long as their clients want; the CPU profile as in kube-apiserver.
 _LONG_RUNNING: Final = frozenset({f"{PROFILES_PREFIX}profile", CONSOLE_WATCHES})
 # Of requests that change nothing, unless they are passed on to another server.

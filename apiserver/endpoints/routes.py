@@ -6,7 +6,7 @@ The table is read for each request; what is served changes by replacing it. Rows
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -82,12 +82,14 @@ class ResourceHandlers:
     virtual: of the virtual kinds of subresources and reviews, by the kind's definition, then by verb.
     connect: of subresources that connect to a node.
     history: None without a history.
+    paths: of paths that are not resources, by path and method.
     """
 
     verbs: VerbHandlers
     virtual: Mapping[str, Mapping[str, Handler]]
     connect: Handler
     history: HistoryHandlers | None = None
+    paths: Mapping[str, Mapping[str, Handler]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -181,7 +183,7 @@ class Routes:
         if (slis := non_resources.slis) is not None:
             self._fixed = {**self._fixed, _SLIS: partial(_send_slis, slis)}
         # The others are only read.
-        self._by_method: Mapping[str, Mapping[str, Handler]] = {} if history is None else history.paths
+        self._by_method = {**resources.paths, **({} if history is None else history.paths)}
         self._zpages = non_resources.zpages.handlers(self._paths)
         # Unlike the others, they answer no HEAD.
         openid = non_resources.openid

@@ -124,6 +124,8 @@ class ServedResource:
     schema_compiler: compiles its schema, together with those of others that share definitions.
     compile_check: makes its check if that is not compiled from its schema.
     preparations: each to be prepared in a thread before the resource is used.
+    definition_schema: gets the OpenAPI schema of a custom resource as its definition has it; it must not be
+        changed.
     openapi: returns its OpenAPI v3 schema, or with True that of v2, if it is not among the definitions. The
         mapping holds descriptions of the fields that all objects have.
     selectable_fields: for each field that selectors may use, beside name and namespace, how to
@@ -159,6 +161,7 @@ class ServedResource:
     schema_compiler: SchemaCompiler = field(default_factory=SchemaCompiler)
     compile_check: Callable[[], SchemaCheck] | None = None
     preparations: tuple[ResourcePreparation, ...] = ()
+    definition_schema: Callable[[], Mapping[str, Any]] | None = None
     openapi: Callable[[bool, Mapping[str, str]], Document] | None = None
     # What is derived from it elsewhere (encoders, field managers), by keys of theirs; it goes with the
     # resource.

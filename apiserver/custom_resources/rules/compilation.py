@@ -95,7 +95,7 @@ class RuleCompiler:
     def __init__(self, self_type: Type) -> None:
         self._type = self_type
 
-    def _environment(self, rule: ValidationRule) -> Environment:
+    def environment(self, rule: ValidationRule) -> Environment:
         """Returns the environment of a rule, in which old values may be missing only if the rule allows
         it.
         """
@@ -115,7 +115,7 @@ class RuleCompiler:
         """
         if not rule.rule.strip():
             return CompilationResult(rule)
-        environment = self._environment(rule)
+        environment = self.environment(rule)
         try:
             expression = _compiled(environment, rule.rule, _BOOL, versions)
         except _InvalidExpression as error:

@@ -111,9 +111,9 @@ class Evaluation:
                 if name in new:
                     self._value(child, new[name], was.get(name), (path, name), change.field(name))
         elif type(new) is list and node.items is not None:
-            by_key = _by_key(old, node.map_keys)
+            by_key = items_by_key(old, node.map_keys)
             for index, item in enumerate(new):
-                was_item = by_key.get(_key_of(item, node.map_keys)) if by_key else None
+                was_item = by_key.get(key_of_item(item, node.map_keys)) if by_key else None
                 self._value(node.items, item, was_item, (path, index), change.item(index))
 
     def _rules(self, node: RuleNode, new: Any, old: Any, path: Path | None, change: ValueChange) -> None:
@@ -284,14 +284,14 @@ def _shortened(rule: CompiledRule) -> str:
     return go_quote(text if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]}...")
 
 
-def _by_key(items: Any, keys: tuple[str, ...]) -> dict[Hashable, Any]:
+def items_by_key(items: Any, keys: tuple[str, ...]) -> dict[Hashable, Any]:
     """Returns the items of a list of type map by their keys; of items with equal keys the first."""
     if not keys or type(items) is not list:
         return {}
-    return {_key_of(item, keys): item for item in reversed(items)}
+    return {key_of_item(item, keys): item for item in reversed(items)}
 
 
-def _key_of(item: Any, keys: tuple[str, ...]) -> Hashable:
+def key_of_item(item: Any, keys: tuple[str, ...]) -> Hashable:
     """Returns the key of an item in a list of type map, in which 1 differs from true.
 
     Keys are scalars.

@@ -152,6 +152,7 @@ def _served_resource(
         deprecation=Deprecation("", text=warning) if warning else None,
         compile_check=schema.check,
         preparations=tuple(preparations),
+        definition_schema=schema.document,
         openapi=partial(openapi_schema, schema, group_version, versions.kind),
     )
 

@@ -16,7 +16,7 @@ import orjson
 from apiserver.custom_resources.rules.rule_tree import ExpressionTimer
 from apiserver.custom_resources.rules.validator import RuleValidator
 from apiserver.custom_resources.schemas.custom_schema import CustomSchema
-from apiserver.custom_resources.schemas.json_schema import all_schemas
+from apiserver.custom_resources.schemas.json_schema import JSONSchema, all_schemas
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
@@ -155,6 +155,10 @@ class VersionSchema:
         return CustomSchema(
             version["schema"], vendor=self.brand.vendor, meta=self._meta(), keeps_unknown=keeps_unknown
         )
+
+    def document(self) -> JSONSchema:
+        """Returns the schema as the definition has it; it must not be changed."""
+        return self.custom.document
 
     def structural(self) -> Schema:
         return self.custom.schema

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from apiserver.auth.authz.attributes import Attributes
-from apiserver.auth.authz.rbac.policy import Binding, Grant, RbacPolicy, Subject
+from apiserver.auth.authz.rbac.policy import ROLE, Binding, Grant, RbacPolicy, Subject
 from apiserver.auth.authz.rbac.rule_coverage import rule_text
 from apiserver.auth.authz.rbac.rules import PolicyRule
 from apiserver.golang.quoting import go_quote, quoted_list
@@ -97,6 +97,24 @@ def shown(rule: PolicyRule) -> str:
 
 
 # ---- permissions of other users, for users who may read all roles and bindings
+
+
+class GrantingRules:
+    """Finds the rules by which bindings allow a request to their subjects, looking at each role once."""
+
+    def __init__(self, policy: RbacPolicy, attributes: Attributes) -> None:
+        self._policy, self._attributes = policy, attributes
+        self._found: dict[tuple[str, str, str], PolicyRule | None] = {}
+
+    def of(self, binding: Binding) -> PolicyRule | None:
+        """Returns the first rule that allows the request; None if the binding does not allow it."""
+        if binding.namespace not in ("", self._attributes.namespace):
+            return None
+        role = binding.role_kind, binding.namespace if binding.role_kind == ROLE else "", binding.role_name
+        if role not in self._found:
+            rules = _rules(self._policy, binding)
+            self._found[role] = next((rule for rule in rules if rule.allows(self._attributes)), None)
+        return self._found[role]
 
 
 def bound_elsewhere(policy: RbacPolicy, attributes: Attributes) -> Iterator[str]:

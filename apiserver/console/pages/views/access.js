@@ -143,10 +143,15 @@ function WhoCan({ asked }) {
   if (!value) return null;
   const rows = value.subjects.map((/** @type {any} */ each) => [
     html`<a href=${href(["access"], { ...asked, ...subjectQuery(each) })}>${each.kind} ${each.namespace ? `${each.namespace}/` : ""}${each.name}</a>`,
-    each.binding,
-    each.role,
+    named(each.binding),
+    html`<span title=${each.rule}>${named(each.role)}</span>`,
   ]);
   return html`<${SimpleTable} label="Subjects" columns=${["Subject", "By the binding", "Of the role"]} rows=${rows} empty="Nobody, but for members of system:masters." />`;
+}
+
+/** @param {{kind: string, namespace?: string, name: string}} object */
+function named({ kind, namespace, name }) {
+  return `${kind} ${namespace ? `${namespace}/` : ""}${name}`;
 }
 
 /** @param {any} subject */

@@ -80,8 +80,9 @@ function Answer({ answer: { value, error } }) {
     return html`<${Notice} tone="bad">${value.issues.map((/** @type {any} */ each) => html`<p><code>${each.line}:${each.column}</code> ${each.message}</p>`)}</${Notice}>`;
   }
   const tone = value.error || value.result === false ? "bad" : "good";
+  const { min, max, perObject, limit } = value.estimatedCost ?? {};
   const estimated = value.estimatedCost
-    ? `${number(value.estimatedCost.min)} to ${number(value.estimatedCost.max)}`
+    ? `${number(min)} to ${max === null ? "any" : number(max)}; for an object ${perObject === null ? "any" : number(perObject)} of ${number(limit)}`
     : "";
   return html`<div class="card" role="status">
     <${Facts}
@@ -91,11 +92,9 @@ function Answer({ answer: { value, error } }) {
           value: html`<strong class="mono" data-tone=${tone}>${value.error ?? JSON.stringify(value.result)}</strong>`,
         },
         { label: "Type", value: value.type },
-        {
-          label: "Cost",
-          value: value.cost !== undefined && `${number(value.cost)} of ${number(value.costLimit)}`,
-        },
+        { label: "Cost", value: value.cost !== null && `${number(value.cost)} of ${number(value.costLimit)}` },
         { label: "Estimated", value: estimated },
+        { label: "Warnings", value: value.warnings.map((/** @type {any} */ each) => `${each.line}:${each.column} ${each.message}`).join("; ") },
       ]}
     />
   </div>`;

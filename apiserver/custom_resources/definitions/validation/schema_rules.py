@@ -154,7 +154,7 @@ class _Check:
     def _below(self, place: _Place) -> Iterator[_Place]:
         schema, path, name = place.schema, place.path, place.name
         values = schema.get("additionalProperties")
-        most = _most_below(place)
+        most = values_below(schema, place.most)
         if isinstance(values, dict):
             yield _Place(values, f"{path}.additionalProperties", f"{name}.@elem", most, place.uncorrelatable)
         for key, child in (schema.get("properties") or {}).items():
@@ -170,9 +170,7 @@ class _Check:
     ) -> None:
         rule = checked.rule
         if checked.expression is not None:
-            # If nothing limits them, as many values as a request can hold, with a comma for each.
-            most = REQUEST_BYTES_MAX // ((type_.size_min or 0) + 1) if place.most is None else place.most
-            cost = compiler.worst_cost(checked.expression) * most
+            cost = compiler.worst_cost(checked.expression) * values_max(type_, place.most)
             self._cost(f"{field}.rule", "estimated rule cost", cost)
         if checked.error is not None:
             self.errors.append(_refused(f"{field}.rule", rule, checked.error))
@@ -216,19 +214,29 @@ _NO_TYPE: Final = (
 )
 
 
-def _most_below(place: _Place) -> int | None:
-    """Returns how many values the schemas within a schema may have; None if unlimited."""
-    schema = place.schema
+def values_below(schema: JSONSchema, most: int | None) -> int | None:
+    """Returns how many values the schemas within a schema may have in an object; None if unlimited.
+
+    most: how many values of the schema itself an object may have.
+    """
     match schema.get("type"):
         case "object" if schema.get("additionalProperties") is not None:
             limit = schema.get("maxProperties")
         case "array":
             limit = schema.get("maxItems")
         case _:
-            return place.most
-    if place.most is None or limit is None:
+            return most
+    if most is None or limit is None:
         return None
-    return min(place.most * max(0, int(limit)), UNBOUNDED)
+    return min(most * max(0, int(limit)), UNBOUNDED)
+
+
+def values_max(type_: Type, most: int | None) -> int:
+    """Returns for how many values of a type a rule is estimated to be evaluated in one object.
+
+    most: None if nothing limits them. Then they are as many as a request can hold, with a comma for each.
+    """
+    return REQUEST_BYTES_MAX // ((type_.size_min or 0) + 1) if most is None else most
 
 
 def _over_budget(what: str, cost: int, limit: int) -> str:

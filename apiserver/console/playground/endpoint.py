@@ -1,0 +1,146 @@
+"""Answers requests for /console/cel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.expression_authorizer import UserAuthorizer, evaluated
+from apiserver.cel.admission import OBJECT, OLD_OBJECT
+from apiserver.cel.compatibility_version import CompatibilityVersion
+from apiserver.cel.library.authorizer import CheckAttributes, DecisionValue
+from apiserver.cel.types import DYN, Type
+from apiserver.cel.values import EvaluationError
+from apiserver.console.asked_documents import read_sized_document
+from apiserver.console.playground.answers import Answer
+from apiserver.console.playground.policy_expression import evaluate_policy, variables_of
+from apiserver.console.playground.question import Kind, Question, question_of
+from apiserver.console.playground.rule_expression import evaluate_rule
+from apiserver.controllers.policy_type_checking.schema_types import type_of
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.bodies import BodyParser
+from apiserver.endpoints.handlers.reviews import user_info
+from apiserver.endpoints.responses import send_document
+from apiserver.load.offload import on_event_loop
+from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import BadRequest
+from apiserver.meta.vocabulary import Document, GroupVersion, UserInfo
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.schema.extensions import Extensions
+
+_NOT_OF_OTHERS: Final = "the permissions of service accounts are not available here"
+
+
+class OwnAuthorizer(NamedTuple):
+    """Decides what the caller may do, and does not tell what others may do."""
+
+    caller: UserAuthorizer
+
+    def decide(self, attributes: CheckAttributes) -> DecisionValue:
+        """Returns the decision about a check. Raises EvaluationError, DecisionNeeded."""
+        if attributes.service_account is not None:
+            raise EvaluationError(_NOT_OF_OTHERS)
+        return self.caller.decide(attributes)
+
+
+class Playground:
+    """The endpoint. version: the parts of the language that new expressions may use."""
+
+    def __init__(
+        self,
+        parser: BodyParser,
+        served: ServedTable,
+        authorize: AuthorizationChain,
+        version: CompatibilityVersion,
+        extensions: Extensions,
+    ) -> None:
+        self._parser, self._served, self._authorize = parser, served, authorize
+        self._version, self._extensions = version, extensions
+
+    async def respond(self, call: ApiCall) -> None:
+        """Answer a question. Raises BadRequest, and as `read_sized_document`."""
+        document, size = await read_sized_document(call, self._parser)
+        question = question_of(document)
+        resource = None if question.resource is None else await self._resource(call, question)
+        answer = self._rule_answer if question.kind is Kind.RULE else self._policy_answer
+        evaluate = answer(call, question, resource)
+        found = await evaluated(lambda: call.offload.run_bounded(size, evaluate))
+        await send_document(call, found.body())
+
+    async def _resource(self, call: ApiCall, question: Question) -> ServedResource:
+        """Returns the resource that a question names, with its schema ready. Raises BadRequest."""
+        asked = question.resource
+        assert asked is not None
+        found = self._served.find(*asked)
+        if found is None:
+            raise BadRequest(f"resource: the server does not serve {asked}")
+        if question.kind is Kind.RULE and found.definition_schema is None:
+            raise BadRequest(f"resource: {asked} is not a custom resource, so it has no rules")
+        for each in found.preparations:
+            if each.is_due:
+                await call.offload.run_begun(SizeClass.HUGE, each.prepare)
+        return found
+
+    def _rule_answer(
+        self, call: ApiCall, question: Question, resource: ServedResource | None
+    ) -> Callable[[bool], Answer]:
+        schema = None
+        if resource is not None:
+            assert resource.definition_schema is not None
+            schema = resource.definition_schema()
+        return lambda is_bounded: evaluate_rule(
+            question, schema, self._extensions, self._version, is_bounded=is_bounded
+        )
+
+    def _policy_answer(
+        self, call: ApiCall, question: Question, resource: ServedResource | None
+    ) -> Callable[[bool], Answer]:
+        types: Mapping[str, Type] | None = None
+        if resource is not None:
+            own = type_of(resource.schema(), resource.kind) or DYN
+            types = {OBJECT: own, OLD_OBJECT: own}
+        authorizer = OwnAuthorizer(UserAuthorizer(on_event_loop(self._authorize), call.user))
+        request = {**described(question, resource, call.user), **(question.request or {})}
+        known = variables_of(question, request, authorizer)
+        return lambda is_bounded: evaluate_policy(
+            question, known, types, self._version, is_bounded=is_bounded
+        )
+
+
+def described(question: Question, resource: ServedResource | None, user: UserInfo) -> Document:
+    """Returns the description of a request that would write the object, by the caller."""
+    document = (question.new if question.new is not None else question.old) or {}
+    group_version, kind, name = _type_of(document) if resource is None else _names_of(resource)
+    kind_document = {"group": group_version.group, "version": group_version.version, "kind": kind}
+    resource_document = {"group": group_version.group, "version": group_version.version, "resource": name}
+    meta = document.get("metadata")
+    named = meta if type(meta) is dict else {}
+    operation = "UPDATE" if question.old is not None else "CREATE"
+    return {
+        "kind": kind_document,
+        "resource": resource_document,
+        "requestKind": kind_document,
+        "requestResource": resource_document,
+        **{field: named[field] for field in ("name", "namespace") if type(named.get(field)) is str},
+        "operation": "DELETE" if question.new is None and question.old is not None else operation,
+        "userInfo": user_info(user),
+        "dryRun": False,
+        "options": None,
+    }
+
+
+def _names_of(resource: ServedResource) -> tuple[GroupVersion, str, str]:
+    """Returns the version, kind and name of a resource."""
+    return resource.group_version, resource.kind, resource.resource
+
+
+def _type_of(document: Document) -> tuple[GroupVersion, str, str]:
+    """Returns what an object says of its type; the name of the resource is unknown."""
+    api_version, kind = (_text(document.get(field)) for field in ("apiVersion", "kind"))
+    group, slash, version = api_version.rpartition("/")
+    return GroupVersion(group if slash else "", version), kind, ""
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else ""

@@ -1,0 +1,144 @@
+"""Compiles and evaluates an expression of an admission policy. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from apiserver.admission.match_conditions import namespace_object
+from apiserver.admission.policies.budget import PolicyVariables
+from apiserver.admission.policies.policy import Expression
+from apiserver.cel.admission import (
+    AUTHORIZER_NAME,
+    NAMESPACE_OBJECT,
+    OBJECT,
+    OLD_OBJECT,
+    PARAMS,
+    REQUEST,
+    REQUEST_RESOURCE,
+    VARIABLE,
+    VARIABLES,
+    AdmissionCompiler,
+    CompilationFailed,
+    CompiledExpression,
+)
+from apiserver.cel.compatibility_version import CompatibilityVersion
+from apiserver.cel.library.authorizer import (
+    AuthorizerValue,
+    CheckAttributes,
+    ExpressionAuthorizer,
+    ResourceCheck,
+)
+from apiserver.cel.types import DYN, Type
+from apiserver.console.playground.answers import (
+    CHARACTERS_ON_LOOP_MAX,
+    Answer,
+    FoundIssue,
+    evaluate,
+    found_issues,
+    new_budget,
+)
+from apiserver.console.playground.question import Question
+from apiserver.load.size_class import TakesLong
+from apiserver.meta.vocabulary import Document
+
+
+def evaluate_policy(
+    question: Question,
+    known: Mapping[str, Any],
+    types: Mapping[str, Type] | None,
+    version: CompatibilityVersion,
+    *,
+    is_bounded: bool,
+) -> Answer:
+    """Returns the answer to a question about a policy.
+
+    known: see `variables_of`. types: those of the objects; None if they are unknown. version: the parts of
+    the language that new policies may use. is_bounded: on the event loop. Raises TakesLong, DecisionNeeded.
+    """
+    if is_bounded and question.characters > CHARACTERS_ON_LOOP_MAX:
+        raise TakesLong
+    compilation = _Compilation(question, version)
+    if compilation.compiled is None:
+        return Answer(issues=compilation.issues)
+    compiled = compilation.compiled
+    type_ = compiled.type
+    warnings: tuple[FoundIssue, ...] = ()
+    if types is not None:
+        typed = _Compilation(question, version, types)
+        warnings = tuple(typed.issues)
+        if typed.compiled is not None:
+            type_ = typed.compiled.type
+    budget, own = new_budget(is_bounded=is_bounded), {**known}
+    own[VARIABLES] = PolicyVariables(compilation.variables, budget, own)
+    value = evaluate(Expression(question.expression, compiled.program), own, budget)
+    # Kubernetes estimates no costs of policies: the sizes of their objects are not known.
+    return Answer(value.result, str(type_), value.cost, error=value.error, warnings=warnings)
+
+
+def variables_of(
+    question: Question, request: Document, authorizer: ExpressionAuthorizer
+) -> Mapping[str, Any]:
+    """Returns the variables of a question, but those that it defines.
+
+    request: the description of the request. authorizer: decides what its user may do.
+    """
+    resource = request.get("requestResource")
+    names = resource if type(resource) is dict else {}
+    attributes = CheckAttributes(
+        group=_text(names.get("group")),
+        resource=_text(names.get("resource")),
+        subresource=_text(request.get("requestSubResource")),
+        namespace=_text(request.get("namespace")),
+        name=_text(request.get("name")),
+    )
+    return {
+        OBJECT: question.new,
+        OLD_OBJECT: question.old,
+        REQUEST: request,
+        NAMESPACE_OBJECT: None if question.namespace is None else namespace_object(question.namespace),
+        AUTHORIZER_NAME: AuthorizerValue(authorizer),
+        REQUEST_RESOURCE: ResourceCheck(authorizer, attributes),
+        **({PARAMS: question.params} if question.has_params else {}),
+    }
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else ""
+
+
+class _Compilation:
+    """The compiled expressions of a question.
+
+    compiled: the expression; None if it, or a variable, does not compile. issues: why not.
+    """
+
+    def __init__(
+        self, question: Question, version: CompatibilityVersion, types: Mapping[str, Type] | None = None
+    ) -> None:
+        """types: those of the objects; None if they are unknown, as they are to policies."""
+        if types is not None and question.has_params:
+            types = {**types, PARAMS: DYN}
+        documents = [{"name": name} for name, _ in question.variables]
+        self._compiler = AdmissionCompiler(
+            has_params=question.has_params, variables=documents or None, objects=types
+        )
+        self.variables: list[tuple[str, Expression]] = []
+        self.issues: list[FoundIssue] = []
+        self.compiled: CompiledExpression | None = None
+        for name, text in question.variables:
+            try:
+                compiled = self._compiler.declare(name, text, version)
+                self.variables.append((name, Expression(text, compiled.program)))
+            except CompilationFailed as failed:
+                self.issues += _issues(text, failed, name)
+        try:
+            found = self._compiler.compile(question.expression, VARIABLE, version)
+        except CompilationFailed as failed:
+            self.issues += _issues(question.expression, failed)
+        else:
+            self.compiled = None if self.issues else found
+
+
+def _issues(text: str, failed: CompilationFailed, variable: str = "") -> Iterator[FoundIssue]:
+    return found_issues(text, failed.issues, failed, variable)
