@@ -88,6 +88,10 @@ NOT_RUN: Final[dict[tuple[str, str], str]] = {
     ): "needs a browser; tests/server/test_websocket.py watches",
     (
         "docs/developing/browsers.md",
+        'const socket = new WebSocket(`${server.replace("https:", "wss:")}/console/watches`, [',
+    ): "needs a browser; tests/server/test_console_watches.py subscribes",
+    (
+        "docs/developing/browsers.md",
         "const headers = {Authorization: `Bearer ${token}`};",
     ): "needs a browser; tests/server/test_websocket.py watches tables",
     (

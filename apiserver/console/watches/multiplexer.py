@@ -26,10 +26,11 @@ from apiserver.meta.vocabulary import ANONYMOUS, UNAUTHENTICATED, UserInfo
 from apiserver.storage.event_loop_turns import Turn
 
 SUBSCRIPTIONS_MAX: Final = 64
-# A page that comes back subscribes to all of its watches at once. A client that begins watches and ends them
-# would otherwise send requests faster than over separate connections, where it waits for each answer.
-MESSAGES_AT_ONCE: Final = 4 * SUBSCRIPTIONS_MAX
-MESSAGES_PER_S: Final = 100
+# A page that comes back subscribes to all of its watches at once, and then to some as its user looks around.
+MESSAGES_AT_ONCE: Final = 2 * SUBSCRIPTIONS_MAX
+MESSAGES_PER_S: Final = 20
+# Subscriptions that wait for their answers, as requests on separate connections would. Further messages wait.
+BEGINNING_MAX: Final = 4
 # A code for applications (RFC 6455, 7.4.2), with the one of HTTP in it.
 UNAUTHENTICATED_CODE: Final = 4401
 
@@ -77,9 +78,12 @@ class Multiplexer:
         loop = asyncio.get_running_loop()
         self._throttle = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE, loop.time)
         self._subscriptions: dict[int, Subscription] = {}
+        self._beginning: set[Subscription] = set()
         self._paused: list[Subscription] = []
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self._is_writable = True
+        # Whether the next message can be handled.
+        self._is_ready = asyncio.Event()
+        self._is_ready.set()
         self._leaving: asyncio.Future[None] = loop.create_future()
         self._all_ended = asyncio.Event()
 
@@ -116,20 +120,31 @@ class Multiplexer:
         if transport is None or self._socket.closed:
             return  # The client is gone, or has closed the WebSocket.
         transport.write(messages)
-        if self._connection.writing_paused and self._writable.is_set():
-            self._writable.clear()
+        if self._connection.writing_paused and self._is_writable:
+            self._is_writable = False
             self._connection.on_writable = self._resume
+            self._is_ready.clear()
+
+    def begun(self, subscription: Subscription) -> None:
+        self._beginning.discard(subscription)
+        self._look_whether_ready()
 
     def ended(self, subscription: Subscription) -> None:
+        self.begun(subscription)
         self._subscriptions.pop(subscription.number, None)
         if not self._subscriptions:
             self._all_ended.set()
 
     def _resume(self) -> None:
-        paused, self._paused = self._paused, []
-        self._writable.set()
+        paused, self._paused, self._is_writable = self._paused, [], True
+        self._look_whether_ready()
         for each in paused:
             each.resume()
+
+    def _look_whether_ready(self) -> None:
+        # The answers to messages would wait for the client, too.
+        if self._is_writable and len(self._beginning) < BEGINNING_MAX:
+            self._is_ready.set()
 
     # ---- messages of the client
 
@@ -141,8 +156,7 @@ class Multiplexer:
                 received = await self._socket.receive()
                 if delay_s := self._throttle.reserve():
                     await asyncio.sleep(delay_s)
-                # Answers to messages would wait for the client, too.
-                await self._writable.wait()
+                await self._is_ready.wait()
                 if received.type is WSMsgType.TEXT:
                     self._handle(received.data)
                 elif received.type is WSMsgType.PING:
@@ -182,6 +196,9 @@ class Multiplexer:
             return
         subscription = Subscription(wanted.id, self._connection.sibling(), self)
         self._subscriptions[wanted.id] = subscription
+        self._beginning.add(subscription)
+        if len(self._beginning) >= BEGINNING_MAX:
+            self._is_ready.clear()
         subscription.begin(request)
 
     # ---- the end

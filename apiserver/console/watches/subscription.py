@@ -41,6 +41,10 @@ class Outlet(Protocol):
         """Write whole messages. It may pause the subscription."""
         ...
 
+    def begun(self, subscription: Subscription) -> None:
+        """Note that a subscription has been accepted."""
+        ...
+
     def ended(self, subscription: Subscription) -> None:
         """Forget a subscription whose last message has been sent."""
         ...
@@ -158,6 +162,7 @@ class Subscription(asyncio.Transport):
         rest = self._partial.partition(_HEAD_END)[2]
         self._is_streaming, self._partial = True, b""
         self._send(b'"begun":%b}' % orjson.dumps({"warnings": _warnings(head)}))
+        self._outlet.begun(self)
         if rest:
             self.write(rest)
 

@@ -24,7 +24,11 @@ from apiserver.app.server import App
 from apiserver.app.serving.serving_tls import ServingTls
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
+from apiserver.console.watches.client_messages import BrokenProtocol, Subscribe, read_message
+from apiserver.console.watches.watch_requests import PassedHeaders, watch_request
 from apiserver.endpoints.connection import Connection, Server
+from apiserver.endpoints.request_info import parse_request
+from apiserver.meta.errors import BadRequest, NotAcceptable
 from tests.fuzz.target import fuzzer
 from tests.support.server_process import TOKENS
 
@@ -232,3 +236,32 @@ _HANDSHAKE: Final = (
 def websocket_frames(data: bytes) -> None:
     """The rest of a handshake, and frames."""
     framing.run(_HANDSHAKE + data)
+
+
+_PASSED: Final = PassedHeaders.of([(b"Host", b"a"), (b"User-Agent", b"tab"), (b"Cookie", b"a=b")])
+
+
+@fuzzer(
+    b'{"subscribe":{"id":1,"path":"/api/v1/namespaces?watch=1"}}',
+    b'{"subscribe":{"id":2,"path":"/apis/apps/v1/watch/deployments?a=%0d","accept":"application/json;as=Table"}}',
+    b'{"unsubscribe":{"id":1}}',
+    b'{"token":"a"}',
+    words=b'{"subscribe": "id": "path": "accept": {"unsubscribe": {"token": /api/v1/pods?watch=1 '
+    b"application/json, */* \\r\\n HTTP/1.1 %0d%0a",
+)
+def messages_about_watches(data: bytes) -> None:
+    """Messages of a client with many watches on one WebSocket: a subscription is one request for a watch."""
+    try:
+        message = read_message(data.decode("utf-8", "replace"))
+        if not isinstance(message, Subscribe):
+            return
+        request = watch_request(message, _PASSED, "Bearer a")
+    except (BrokenProtocol, BadRequest, NotAcceptable):
+        return
+    first, *headers = request.removesuffix(b"\r\n\r\n").splitlines()
+    method, target, version = first.split(b" ")
+    assert (method, version) == (b"GET", b"HTTP/1.1")
+    names = [name.partition(b":")[0] for name in headers]
+    assert names == [b"Host", b"User-Agent", b"Accept", b"Authorization", b"Connection"]
+    info, _ = parse_request("GET", target.decode(), follows_item_watch=True, serves_past=True)
+    assert info.verb == "watch"

@@ -12,6 +12,7 @@ from tests.hostile.attacks import (
     kubelets,
     reviews,
     selectors,
+    subscriptions,
     webhooks,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "kubelets",
     "reviews",
     "selectors",
+    "subscriptions",
     "webhooks",
 ]

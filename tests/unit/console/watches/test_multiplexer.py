@@ -15,6 +15,7 @@ from apiserver.auth.authn.chain import Credentials, Identity
 from apiserver.auth.authn.peer_certificates import PeerCertificates
 from apiserver.console.watches.endpoint import PROTOCOL, SOCKETS_PER_USER_MAX, WatchesEndpoint
 from apiserver.console.watches.multiplexer import (
+    BEGINNING_MAX,
     MESSAGES_AT_ONCE,
     MESSAGES_PER_S,
     UNAUTHENTICATED_CODE,
@@ -47,7 +48,8 @@ class Site:
     """A server whose watches have the events that a test writes.
 
     users: by token. watches: those that have begun, in their order. requests: their heads.
-    authenticated: how often somebody was. ends: when the watches end.
+    authenticated: how often somebody was. begins: while it is not set, requests for watches wait.
+    ends: when the watches end.
     """
 
     def __init__(self, *, recheck_interval_s: float = 0.0, stalled_s: float = 10.0) -> None:
@@ -56,7 +58,8 @@ class Site:
         self.watches: list[Stream] = []
         self.requests: list[web.BaseRequest] = []
         self.open_ones = self.authenticated = 0
-        self.ends = asyncio.Event()
+        self.begins, self.ends = asyncio.Event(), asyncio.Event()
+        self.begins.set()
         access = WatchAccess(
             self._authenticate, PeerCertificates(b"", b"", ""), AllowedOrigins(), recheck_interval_s
         )
@@ -92,6 +95,7 @@ class Site:
 
     async def _watch(self, call: Any) -> None:
         self.requests.append(call.request)
+        await self.begins.wait()
         stream = Stream(call, "application/json")
         self.watches.append(stream)
         self.open_ones += 1
@@ -201,7 +205,7 @@ async def test_a_client_that_reads_again_gets_everything() -> None:
 
 
 async def test_messages_beyond_the_rate_wait() -> None:
-    site, beyond = Site(), 30
+    site, beyond = Site(), 6
     async with watching(site) as client:
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -209,6 +213,22 @@ async def test_messages_beyond_the_rate_wait() -> None:
             client.send({"unsubscribe": {"id": 1}})
         await client.begin(1)
         assert loop.time() - began >= beyond / MESSAGES_PER_S * 0.9
+
+
+async def test_so_many_subscriptions_begin_at_once() -> None:
+    site, numbers = Site(), range(1, 3 * BEGINNING_MAX + 1)
+    async with watching(site) as client:
+        site.begins.clear()
+        client.subscribe(*numbers)
+        await eventually(lambda: len(site.requests) >= BEGINNING_MAX)
+        client.send({"unsubscribe": {"id": 1}})  # It waits, too.
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(site.requests) == BEGINNING_MAX
+        site.begins.set()
+        messages = [await client.receive() for _ in (*numbers, 1)]
+        assert [each["id"] for each in messages if "begun" in each] == [*numbers]
+        assert messages[-1] == {"id": 1, "end": {"status": None}}
 
 
 async def test_a_user_has_so_many_websockets_and_no_more() -> None:

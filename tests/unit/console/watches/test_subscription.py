@@ -38,6 +38,9 @@ class Outlet:
     def send(self, subscription: Subscription, frames: bytes) -> None:
         self.sent += frames
 
+    def begun(self, subscription: Subscription) -> None:
+        assert self.messages == [{"id": 7, "begun": {"warnings": self.messages[0]["begun"]["warnings"]}}]
+
     def ended(self, subscription: Subscription) -> None:
         assert not self.has_ended
         self.has_ended = True
