@@ -40,10 +40,11 @@ def build_access(
         config, certificates, object_getter(core.registry, core.served), core.clock, uses
     )
     of_extensions = extension_tokens(config, certificates) if core.extensions else None
-    authentication = build_authentication(core, accounts, foreign, of_extensions)
+    peers = _peer_certificates(tls, f"authentication.{core.brand.vendor}.io", core.clock)
+    authentication = build_authentication(core, accounts, foreign, of_extensions, peers)
     return Access(
         accounts,
-        _peer_certificates(tls, f"authentication.{core.brand.vendor}.io", core.clock),
+        peers,
         authentication._replace(tasks=(BackgroundTask("legacy-token-uses", uses.run), *authentication.tasks)),
         authorizers,
     )

@@ -20,6 +20,7 @@ from apiserver.auth.authn.configured_issuers import ConfiguredIssuers
 from apiserver.auth.authn.console_tokens import ConsoleTokens
 from apiserver.auth.authn.extension_tokens import ExtensionTokens
 from apiserver.auth.authn.identity_provider import Fetch
+from apiserver.auth.authn.peer_certificates import PeerCertificates
 from apiserver.auth.authn.request_header import RequestHeaderAuthenticator
 from apiserver.auth.authn.token_cache import SUCCESS_TTL_S, TokenCache
 from apiserver.auth.authn.token_file import TokenFileAuthenticator, TokenFileError, read_token_file
@@ -61,14 +62,19 @@ def build_authentication(
     accounts: ServiceAccountTokens,
     foreign: ForeignTokens,
     extensions: ExtensionTokens | None,
+    certificates: PeerCertificates,
 ) -> Authentication:
-    """Build the authenticators. extensions: that of extensions, if there are any. Raises CannotStart."""
+    """Build the authenticators. extensions: that of extensions, if there are any. certificates: verifies
+    those of clients. Raises CannotStart.
+    """
     config, files = core.config, core.config.authentication.files
     others: list[TokenAuthenticator] = []
     console_tokens = issuers = None
     if config.has_console:
         # First, so that no other authenticator gets these tokens, as webhooks would.
-        console_tokens = ConsoleTokens(accounts.issuer.derived_key, accounts.audiences, core.clock)
+        console_tokens = ConsoleTokens(
+            accounts.issuer.derived_key, accounts.audiences, certificates.trusts, core.clock
+        )
         others.append(console_tokens)
     if extensions is not None:
         others.append(extensions)

@@ -74,6 +74,7 @@ class LazyConsole:
         return Console(
             ConsoleAccess(
                 access.authentication.chain,
+                access.certificates,
                 access.authentication.tokens,
                 access.accounts.issuer.derived_key,
                 tokens,

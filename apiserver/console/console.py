@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from apiserver.auth.authn.bearer_tokens import BearerTokens
 from apiserver.auth.authn.chain import AuthenticationChain, Identity
 from apiserver.auth.authn.console_tokens import ConsoleTokens
+from apiserver.auth.authn.peer_certificates import PeerCertificates
 from apiserver.console import login_codes, session_endpoint
 from apiserver.console.login_codes import LoginCodes
 from apiserver.console.logins import Logins, Sealing
@@ -38,6 +39,7 @@ class ConsoleAccess(NamedTuple):
     """
 
     chain: AuthenticationChain
+    certificates: PeerCertificates
     bearers: BearerTokens
     derived_key: Callable[[str], bytes]
     tokens: ConsoleTokens
@@ -59,7 +61,7 @@ class Console:
 
         sealing = Sealing.of(access.derived_key, access.tokens, access.clock)
         logins = Logins(sealing, review, access.redeemed, access.clock)
-        self._login_codes = LoginCodes(logins, access.chain)
+        self._login_codes = LoginCodes(logins, access.chain, access.certificates)
         self._session = SessionEndpoint(logins, oidc)
 
     async def answer(self, call: ApiCall) -> bool:

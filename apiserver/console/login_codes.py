@@ -7,6 +7,8 @@ from typing import Final
 from aiohttp import hdrs
 
 from apiserver.auth.authn.chain import AuthenticationChain, Credentials
+from apiserver.auth.authn.console_tokens import CertifiedUser
+from apiserver.auth.authn.peer_certificates import PeerCertificates
 from apiserver.auth.authn.token_file import bearer_token
 from apiserver.console.logins import CODE_S, Login, Logins
 from apiserver.console.own_pages import require_no_foreign_page
@@ -20,8 +22,8 @@ PATH: Final = "/console/login-codes"
 class LoginCodes:
     """The endpoint. Its callers need no right: they get nothing that they have not got."""
 
-    def __init__(self, logins: Logins, chain: AuthenticationChain) -> None:
-        self._logins, self._chain = logins, chain
+    def __init__(self, logins: Logins, chain: AuthenticationChain, certificates: PeerCertificates) -> None:
+        self._logins, self._chain, self._certificates = logins, chain, certificates
 
     async def respond(self, call: ApiCall) -> None:
         """Answer a request, whose body is ignored. Raises ApiError."""
@@ -42,7 +44,13 @@ class LoginCodes:
         if certificate is not None:
             credentials = Credentials(certificate, authorization, headers)
             if self._chain.identifies_by_certificate(credentials):
-                return self._logins.of_certificate(call.user, certificate.expires_at)
+                transport = call.connection.transport
+                if transport is None:
+                    raise ConnectionResetError("the client is gone")
+                authority = self._certificates.authority(transport.get_extra_info("ssl_object"))
+                return self._logins.of_certificate(
+                    CertifiedUser(call.user, authority), certificate.expires_at
+                )
         token = bearer_token(authorization)
         if not token:
             raise Unauthorized

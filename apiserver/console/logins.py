@@ -8,8 +8,8 @@ A login of a caller with a bearer token holds this token, and the page gets it: 
 code or a cookie is used, and by each request, so that its end, its revocation and the objects that it is
 bound to count as everywhere. A caller with a client certificate has no credential that could enter a page.
 Its login holds the user, until the certificate ends or for `SESSION_S`; the page gets tokens for
-`PAGE_TOKEN_S`. A removed CA does not end such a session; a new signing key of service accounts ends all
-sessions.
+`PAGE_TOKEN_S`. When the CA of the certificate is not trusted any more, its sessions end; a new signing key of
+service accounts ends all sessions.
 
 Impersonated users get no code. Requests of the session would be recorded without the impersonator, and
 constrained impersonation of one request would become that of all.
@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
 from apiserver.auth.authn.chain import Identity
-from apiserver.auth.authn.console_tokens import ConsoleTokens, user_document, user_of
+from apiserver.auth.authn.console_tokens import CertifiedUser, ConsoleTokens
 from apiserver.auth.authn.jwt_authenticators import claimed_expiry
 from apiserver.auth.authn.sealed_texts import NotOpened, SealedTexts
 from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
@@ -50,7 +50,7 @@ class Login(NamedTuple):
     latest, in seconds since 1970. refresh: gets the next token, from `issuer`; empty if there is none.
     """
 
-    user: UserInfo | None
+    user: CertifiedUser | None
     until: float
     token: str = ""
     refresh: str = ""
@@ -58,14 +58,14 @@ class Login(NamedTuple):
 
     def document(self) -> Document:
         if self.user is not None:
-            return {"until": self.until, "user": user_document(self.user)}
+            return {"until": self.until, "user": self.user.document()}
         return {"until": self.until, "token": self.token, "refresh": self.refresh, "issuer": self.issuer}
 
     @classmethod
     def of(cls, document: Document) -> Login:
         until = document["until"]
         if "user" in document:
-            return cls(user_of(document["user"]), until)
+            return cls(CertifiedUser.of(document["user"]), until)
         return cls(None, until, document["token"], document["refresh"], document["issuer"])
 
 
@@ -118,7 +118,7 @@ class Logins:
     ) -> None:
         self._sealing, self._review, self._redeemed, self._clock = sealing, review, redeemed, clock
 
-    def of_certificate(self, user: UserInfo, ends_at: float) -> Login:
+    def of_certificate(self, user: CertifiedUser, ends_at: float) -> Login:
         """Returns the login of a caller with a client certificate. ends_at: when the certificate ends."""
         return Login(user, min(ends_at, self._clock() + SESSION_S))
 
@@ -154,9 +154,11 @@ class Logins:
         if now >= login.until:
             raise Unauthorized("console session: it has ended")
         if login.user is not None:
+            if not self._sealing.tokens.trusts(login.user.authority):
+                raise Unauthorized("console session: the CA of its client certificate is not trusted")
             expires_at = int(min(login.until, now + PAGE_TOKEN_S))
             token = self._sealing.tokens.issue(login.user, expires_at)
-            return Session(token, login.user, expires_at, login)
+            return Session(token, login.user.user, expires_at, login)
         if not login.token:
             raise Unauthorized("console session: its token cannot be got again")
         found = await self._review(login.token)

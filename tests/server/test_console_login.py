@@ -17,6 +17,8 @@ from tests.server.test_audit import Log
 from tests.server.test_front_proxies import FRONT_PROXY, Shown, certificate
 from tests.support.api import Answer, Api
 from tests.support.audit import audit_flags
+from tests.support.authority import Authority
+from tests.support.eventually import until
 from tests.support.raw import raw_connection, read_all
 from tests.support.server_process import ServerProcess
 
@@ -436,3 +438,22 @@ def test_how_bodies_arrive(server: ServerProcess, lines: bytes, body: bytes, sta
     with raw_connection(server) as connection:
         connection.sendall(b"%bContent-Type: application/json\r\n%b\r\n%b" % (head, lines, body))
         assert read_all(connection).startswith(b"HTTP/1.1 %d " % status)
+
+
+def test_sessions_end_when_the_ca_of_the_certificate_is_removed(tmp_path: Path) -> None:
+    clients, others = Authority(tmp_path / "clients"), Authority(tmp_path / "others")
+    files, pem, trusted = clients.issue("carol"), tmp_path / "carol.pem", tmp_path / "trusted.crt"
+    pem.write_bytes(files.certificate.read_bytes() + files.key.read_bytes())
+    trusted.write_bytes(clients.ca.read_bytes())
+    with (
+        ServerProcess(tmp_path / "data", f"--client-ca-file={trusted}") as server,
+        Api(server, "", certificate=pem) as carol,
+        Api(server, "") as page,
+    ):
+        code, answer = code_of(carol), log_in(page, {"code": code_of(carol)})
+        token = answer.ok()["token"]
+        assert user_of_token(page, token)["username"] == "carol"
+        trusted.write_bytes(others.ca.read_bytes())
+        until(lambda: with_token(page, token, "POST", WHO).status, lambda status: status == 401, "refused")
+        assert log_in(page, {}, Cookie=cookie_of(answer)).status == 401
+        assert log_in(page, {"code": code}).status == 401

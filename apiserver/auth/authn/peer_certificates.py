@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
 from cryptography import x509
@@ -74,6 +74,21 @@ class PeerCertificates:
             user, _common_name(described) if is_front_proxy else None, is_client or is_front_proxy, ends_at
         )
 
+    def authority(self, connection: TlsConnection) -> str:
+        """Returns the digest of the CA for which the certificate of a connection is trusted; empty if it is
+        not.
+        """
+        try:
+            certificate = parse_certificate(connection.getpeercert(True) or b"")
+        except UNREADABLE:
+            return ""
+        chain = _verified_chain(connection)
+        return self._clients.signer(certificate, chain) or self._front_proxies.signer(certificate, chain)
+
+    def trusts(self, authority: str) -> bool:
+        """Returns whether a CA is trusted now. authority: its digest."""
+        return authority in self._clients.by_digest or authority in self._front_proxies.by_digest
+
     def _user(self, described: Mapping[str, Any], certificate: x509.Certificate) -> UserInfo | None:
         """Returns the user that a certificate names; None if it names none. Raises ValueError."""
         user = user_of(described)
@@ -85,9 +100,12 @@ class PeerCertificates:
 
 
 class _Authorities:
+    """The CAs of one kind. by_digest: by the digests of their certificates."""
+
     def __init__(self, pem: bytes) -> None:
         self._certificates = parse_pem_certificates(pem) if pem.strip() else []
         self._encoded = frozenset(each.public_bytes(Encoding.DER) for each in self._certificates)
+        self.by_digest = {each.fingerprint(hashes.SHA256()).hex(): each for each in self._certificates}
 
     def have_signed(self, certificate: x509.Certificate, chain: Iterable[bytes]) -> bool:
         """Returns whether one of the CAs has signed a certificate.
@@ -97,6 +115,13 @@ class _Authorities:
         if not self._encoded.isdisjoint(chain):
             return True
         return any(_has_issued(each, certificate) for each in self._certificates)
+
+    def signer(self, certificate: x509.Certificate, chain: Collection[bytes]) -> str:
+        """Returns the digest of the CA that has signed a certificate; empty if none has. chain: as above."""
+        for digest, each in self.by_digest.items():
+            if each.public_bytes(Encoding.DER) in chain or _has_issued(each, certificate):
+                return digest
+        return ""
 
 
 def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:

@@ -10,7 +10,7 @@ import jwt
 import pytest
 
 from apiserver.auth.authn.chain import Identity
-from apiserver.auth.authn.console_tokens import ConsoleTokens
+from apiserver.auth.authn.console_tokens import CertifiedUser, ConsoleTokens
 from apiserver.auth.authn.sealed_texts import LEEWAY_S
 from apiserver.console.login_rates import KEYS_MAX, LoginRates
 from apiserver.console.logins import CODE_S, PAGE_TOKEN_S, SESSION_S, Login, Logins, Sealing
@@ -21,7 +21,7 @@ from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.keys import prefix_range
 
 NOW: Final = 1_700_000_000
-CAROL: Final = UserInfo("carol", ("dev",), "7", (("a", ("b",)),))
+CAROL: Final = CertifiedUser(UserInfo("carol", ("dev",), "7", (("a", ("b",)),)), "the CA")
 FOLDER: Final = "/registry/-/console-codes/"
 
 
@@ -34,7 +34,7 @@ class Clock:
 
 
 class Server:
-    """What a server has for logins. revoked: the tokens that are not valid any more."""
+    """What a server has for logins. revoked: the tokens, and the CAs, that are not valid any more."""
 
     def __init__(self, clock: Clock) -> None:
         self.revoked: set[str] = set()
@@ -43,7 +43,7 @@ class Server:
         def key(purpose: str) -> bytes:
             return purpose.encode().ljust(32)
 
-        tokens = ConsoleTokens(key, ("a",), clock)
+        tokens = ConsoleTokens(key, ("a",), lambda authority: authority not in self.revoked, clock)
         self.logins = Logins(Sealing.of(key, tokens, clock), self._review, self, clock)
 
     async def redeem(self, code_id: str, _: str) -> bool:
@@ -77,7 +77,7 @@ async def test_a_session_of_a_certificate_has_tokens_of_its_own_until_it_ends(
     login = server.logins.of_certificate(CAROL, NOW + 10 * SESSION_S)
     assert login.until == NOW + SESSION_S
     first = await server.logins.session(login)
-    assert (first.user, first.expires_at) == (CAROL, NOW + PAGE_TOKEN_S)
+    assert (first.user, first.expires_at) == (CAROL.user, NOW + PAGE_TOKEN_S)
     clock.now = NOW + SESSION_S - 10
     assert (await server.logins.session(login)).expires_at == NOW + SESSION_S
     clock.now = NOW + SESSION_S
@@ -107,6 +107,16 @@ def test_a_session_of_a_token_ends(server: Server, token: str, refresh: str, unt
     assert server.logins.of_token(token, refresh).until == until
 
 
+async def test_sessions_end_when_the_ca_of_the_certificate_is_not_trusted_any_more(server: Server) -> None:
+    login = server.logins.of_certificate(CAROL, NOW + 100)
+    code, cookie = server.logins.code(login), server.logins.cookie(login)
+    server.revoked.add(CAROL.authority)
+    with pytest.raises(Unauthorized):
+        await server.logins.redeemed(code)
+    with pytest.raises(Unauthorized):
+        await server.logins.session(server.logins.of_cookie(cookie))
+
+
 async def test_a_revoked_token_logs_nobody_in(server: Server) -> None:
     login = server.logins.of_token("opaque")
     code, cookie = server.logins.code(login), server.logins.cookie(login)
@@ -132,7 +142,7 @@ def test_a_cookie_holds_the_whole_login(server: Server, login: Login) -> None:
 async def test_a_code_is_valid_for_a_minute(server: Server, clock: Clock) -> None:
     codes = [server.logins.code(server.logins.of_certificate(CAROL, NOW + 100)) for _ in range(2)]
     clock.now = NOW + CODE_S - 1
-    assert (await server.logins.redeemed(codes[0])).user == CAROL
+    assert (await server.logins.redeemed(codes[0])).user == CAROL.user
     clock.now = NOW + CODE_S
     with pytest.raises(Unauthorized):
         await server.logins.redeemed(codes[1])

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.auth.authn.console_tokens import ConsoleTokens
+from apiserver.auth.authn.console_tokens import CertifiedUser, ConsoleTokens
 from apiserver.auth.authn.sealed_texts import LEEWAY_S, TEXT_LENGTH_MAX, NotOpened, SealedTexts
 from apiserver.auth.authn.service_account import PrivateKey, TokenIssuer
 from apiserver.meta.errors import Unauthorized
@@ -71,15 +71,17 @@ def test_no_two_texts_of_one_document_are_equal() -> None:
 
 # ---- keys, and the tokens of sessions
 
-USER: Final = UserInfo("carol", ("dev", "system:authenticated"), "7", (("a/b", ("c", "d")),))
+USER: Final = CertifiedUser(
+    UserInfo("carol", ("dev", "system:authenticated"), "7", (("a/b", ("c", "d")),)), "the CA"
+)
 
 
 def issuer(key: PrivateKey) -> TokenIssuer:
     return TokenIssuer(key, issuer="https://a", claim="kubernetes.io")
 
 
-def tokens(of: TokenIssuer, now: float = NOW) -> ConsoleTokens:
-    return ConsoleTokens(of.derived_key, ("a", "b"), lambda: now)
+def tokens(of: TokenIssuer, now: float = NOW, trusted: str = "the CA") -> ConsoleTokens:
+    return ConsoleTokens(of.derived_key, ("a", "b"), lambda authority: authority == trusted, lambda: now)
 
 
 ISSUER: Final = issuer(ec.generate_private_key(ec.SECP256R1()))
@@ -96,7 +98,7 @@ def test_each_purpose_has_its_own_key() -> None:
 async def test_a_token_has_the_whole_user_and_the_audiences_that_are_asked_for() -> None:
     found = await tokens(ISSUER)(TOKEN, ("b", "c"))
     assert found is not None
-    assert (found.user, found.audiences) == (USER, ("b",))
+    assert (found.user, found.audiences) == (USER.user, ("b",))
     assert tokens(ISSUER).expires_at(TOKEN) == ENDS
 
 
@@ -123,3 +125,8 @@ async def test_a_token_that_is_not_valid_is_refused(found: ConsoleTokens) -> Non
     with pytest.raises(Unauthorized):
         await found(TOKEN, ("a",))
     assert found.expires_at(TOKEN) is None
+
+
+async def test_a_token_of_a_ca_that_is_not_trusted_any_more_is_refused() -> None:
+    with pytest.raises(Unauthorized):
+        await tokens(ISSUER, trusted="another CA")(TOKEN, ("a",))
