@@ -28,9 +28,9 @@ _EPOCH: Final = date(1970, 1, 1).toordinal()
 # The Gregorian calendar repeats itself after 400 years. Python's has the years 1 to 9999 only.
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
-# What Go writes, but does not parse.
+# What Go writes, but does not parse. Its years have 12 digits at most, as seconds have 64 bits.
 _BEYOND: Final = re.compile(
-    r"(-[0-9]{4,}|[0-9]{5,})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?Z"
+    r"(-[0-9]{4,12}|[0-9]{5,12})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?Z"
 )
 
 

@@ -191,6 +191,8 @@ class PastReads:
             # In two steps, as a float a little below a whole millisecond would be the millisecond before.
             at_ms = round(at * 1_000_000) // 1000
             at_ms += -1 if is_included else 0 if "." in moment else 999
+            # Earlier times may have more than the 64 bits of SQLite.
+            at_ms = max(at_ms, 0)
             revision = await self.read(lambda: self._history.revision_at(at_ms))
         return revision
 

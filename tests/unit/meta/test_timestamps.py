@@ -45,6 +45,8 @@ READ: Final[dict[str, tuple[str, float | None]]] = {
     "no separators": ("20231114T221320Z", None),
     "no seconds": ("2023-11-14T22:13Z", None),
     "a day of a week": ("2023-W46-2T22:13:20Z", None),
+    "a year of twenty digits": (f"{'1' * 20}-01-01T00:00:00Z", None),
+    "a year of thousands of digits": (f"{'1' * 5_000}-01-01T00:00:00Z", None),
     "a zone without minutes": ("2023-11-14T22:13:20+01", None),
 }
 
