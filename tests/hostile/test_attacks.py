@@ -37,6 +37,8 @@ OF_EACH_KIND: Final = (
     "retries without pause",
     "four pretty lists",
     "label selectors",
+    "lists of the past",
+    "differences of large objects",
     "watches with selectors",
     "reviews of many rules",
     "writes whose webhook is slow",

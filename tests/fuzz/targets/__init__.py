@@ -14,6 +14,7 @@ _MODULES: Final = (
     "etcd",
     "expressions",
     "fields",
+    "history",
     "http",
     "openid",
     "patches",
