@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -14,7 +15,7 @@ from apiserver.storage.history.damage import SegmentDamaged
 # The ID of a row is its revision, and in so many lower bits the number of the change in its transaction.
 # A transaction has at most `TRANSACTION_WRITES_MAX` writes; other clients of etcd may raise that limit.
 WRITE_BITS: Final = 16
-_UUID_BYTES: Final = 16
+_UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Authors that are kept decoded: a megabyte, if clients send texts as long as they may be.
 AUTHORS_KEPT_MAX: Final = 64
 # What `recorded` and `encoded_value` take.
@@ -87,18 +88,13 @@ def audit_bytes(audit_id: str) -> bytes:
     """Returns an audit ID in the fewest bytes: most are UUIDs."""
     if not audit_id:
         return b""
-    try:
-        short = bytes.fromhex(audit_id.replace("-", ""))
-    except ValueError:
-        short = b""
-    if len(short) == _UUID_BYTES and _uuid_text(short.hex()) == audit_id:
-        return b"u" + short
+    if _UUID.fullmatch(audit_id):
+        return b"u" + bytes.fromhex(audit_id.replace("-", ""))
     return b"t" + audit_id.encode()
 
 
 def _audit_text(audit_id: bytes) -> str:
-    return _uuid_text(audit_id[1:].hex()) if audit_id[:1] == b"u" else audit_id[1:].decode()
-
-
-def _uuid_text(digits: str) -> str:
+    if audit_id[:1] != b"u":
+        return audit_id[1:].decode()
+    digits = audit_id[1:].hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -22,6 +22,15 @@ def test_a_delta_decodes_to_its_value(value: bytes, newer: bytes) -> None:
     assert deltas.decode(encoded, newer) == value
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_values_around_the_size_of_a_dictionary_decode_to_themselves(more: int) -> None:
+    source = random.Random(more)
+    size = deltas.DICTIONARY_BYTES + more
+    value = source.randbytes(size)
+    for newer in (value, value[1_000:] + source.randbytes(1_000), source.randbytes(size), value + b"1", b""):
+        assert deltas.decode(deltas.encode(value, newer), newer) == value
+
+
 @given(TEXTS)
 def test_a_whole_value_needs_no_other(value: bytes) -> None:
     encoded = deltas.encode_whole(value)
