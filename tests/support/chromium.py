@@ -112,6 +112,12 @@ class Visit:
         """Show a view of the page that is open."""
         await self.page.goto(f"{self.url}{view}")
 
+    async def paste(self, text: str) -> None:
+        """Pastes a text where the focus is."""
+        await self.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await self.page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
+        await self.page.keyboard.press("Control+v")
+
     async def picture(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         await self.page.screenshot(path=path)

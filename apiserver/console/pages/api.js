@@ -1,5 +1,6 @@
 /** Requests to the API, as any other client makes them. */
 import { currentToken, renew, ROOT } from "./session.js";
+import { values } from "./yaml_lines.js";
 
 export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -73,6 +74,7 @@ async function send(path, { method = "GET", accept = "application/json", type, b
 /** @param {Response} answer */
 async function errorOf(answer) {
   const text = await answer.text();
+  if (answer.headers.get("Content-Type")?.startsWith(YAML)) return new ApiError(statusOf(values(text)));
   try {
     const status = JSON.parse(text);
     if (status.kind === "Status") return new ApiError(status);
@@ -80,6 +82,18 @@ async function errorOf(answer) {
     // Health checks answer in plain text.
   }
   return new ApiError({ code: answer.status, message: text.slice(0, 2_000) });
+}
+
+/** @param {Map<string, any>} found of a Status in YAML */
+function statusOf(found) {
+  const [code, reason, message] = ["code", "reason", "message"].map((name) => found.get(`["${name}"]`));
+  const causes = [];
+  /** @param {string} name */
+  const ofCause = (name) => found.get(JSON.stringify(["details", "causes", causes.length, name]));
+  while (ofCause("message") !== undefined) {
+    causes.push({ field: ofCause("field") ?? "", message: ofCause("message"), reason: ofCause("reason") ?? "" });
+  }
+  return { code, reason, message, details: { causes } };
 }
 
 /**

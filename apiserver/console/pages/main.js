@@ -11,9 +11,8 @@ let hasTypes = false;
 effect(() => {
   if (!session.user.value || hasTypes) return;
   hasTypes = true;
-  void refresh().then(followTypes, (error) => {
+  void refresh().then(followTypes, () => {
     hasTypes = false;
-    console.error(error);
   });
 });
 
@@ -21,6 +20,11 @@ effect(() => {
 const REFRESHED_AFTER_MS = [50, 400, 2_000];
 // For users who may not watch definitions.
 const POLLED_EVERY_MS = 30_000;
+
+/** Reads discovery again. A failure changes nothing: the next change, or the next poll, tries once more. */
+function again() {
+  refresh().catch(() => undefined);
+}
 
 /** New definitions and aggregated APIs appear at once. */
 function followTypes() {
@@ -32,7 +36,7 @@ function followTypes() {
   let timers = [];
   const soon = () => {
     timers.forEach(clearTimeout);
-    timers = REFRESHED_AFTER_MS.map((ms) => setTimeout(() => void refresh(), ms));
+    timers = REFRESHED_AFTER_MS.map((ms) => setTimeout(again, ms));
   };
   for (const path of sources) {
     watch({
@@ -40,7 +44,7 @@ function followTypes() {
       resourceVersion: "",
       accept: "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
       onEvent: soon,
-      onEnd: () => setInterval(() => void refresh(), POLLED_EVERY_MS),
+      onEnd: () => setInterval(again, POLLED_EVERY_MS),
     });
   }
 }

@@ -106,14 +106,10 @@ export function renew() {
   return renewing;
 }
 
-/** Ends the session, here and for the cookie. */
+/** Ends the session. The page begins anew, so that nothing which the user has seen stays in it. */
 export async function logOut() {
-  token = "";
-  user.value = null;
-  clearTimeout(timer);
-  login.value = { isWanted: true, reason: "" };
   await fetch(new URL("console/session", ROOT), { method: "DELETE" }).catch(() => undefined);
-  for (const listener of onToken) listener("");
+  location.reload();
 }
 
 // ---- OpenID Connect: the authorization code flow with PKCE (RFC 7636)

@@ -140,8 +140,7 @@ function ended(watch, status) {
 }
 
 onNewToken((token) => {
-  if (!token) socket?.close();
-  else if (socket?.readyState === WebSocket.OPEN) {
+  if (socket?.readyState === WebSocket.OPEN) {
     send({ token });
     subscribeWaiting();
   }

@@ -77,3 +77,30 @@ export function withoutMetadata(text, names) {
     })
     .join("\n");
 }
+
+/**
+ * The plain values of a text of the server, by their paths as JSON: texts, numbers and booleans.
+ * @param {string} text
+ * @returns {Map<string, any>}
+ */
+export function values(text) {
+  /** @type {Map<string, any>} */
+  const found = new Map();
+  let block = "";
+  for (const { path, indent, key, value } of scan(text)) {
+    const place = JSON.stringify(path);
+    if (!key && !indent && place === block) {
+      const before = found.get(place);
+      found.set(place, before === undefined ? value.trimStart() : `${before}\n${value.trimStart()}`);
+    } else if (BLOCK_SCALAR.test(value)) block = place;
+    else if (value.trim()) found.set(place, plainValue(value.trim()));
+  }
+  return found;
+}
+
+/** @param {string} text */
+function plainValue(text) {
+  if (/^(["']).*\1$/s.test(text)) return unquoted(text);
+  if (text === "true" || text === "false") return text === "true";
+  return /^-?\d+$/.test(text) ? Number(text) : text;
+}

@@ -6,7 +6,7 @@ import { apiVersion, collectionPath, findType, objectPath, objectSteps, types } 
 import { go, href, route } from "../router.js";
 import { config } from "../session.js";
 import { html, useMemo, useRef, useState } from "../vendor/preact.js";
-import { scan, withoutMetadata } from "../yaml_lines.js";
+import { values, withoutMetadata } from "../yaml_lines.js";
 import { DiffView } from "../yaml_view.js";
 import { YamlEditor } from "../yaml_editor.js";
 import { lastSaved } from "./last_saved.js";
@@ -189,8 +189,11 @@ function send({ type, namespace, name, mode, text, isTrial, isForced, warnings }
  * @returns {Record<string, string | undefined>}
  */
 function metadataOf(text) {
-  const found = scan(text).filter(({ path, key }) => key && path.length === 2 && path[0] === "metadata");
+  const found = values(text);
   return Object.fromEntries(
-    found.map(({ path, value }) => [String(path[1]), value.trim().replace(/^(["'])(.*)\1$/, "$2")]),
+    ["name", "namespace", "resourceVersion"].map((name) => {
+      const value = found.get(JSON.stringify(["metadata", name]));
+      return [name, value === undefined ? undefined : String(value)];
+    }),
   );
 }

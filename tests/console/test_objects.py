@@ -1,0 +1,192 @@
+"""One object: edited safely, with what would be stored; who wrote it; how it is taken back (item 4)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import APPLY, Api
+from tests.support.chromium import Visit
+from tests.support.eventually import until
+from tests.support.forked_server import ForkedServer
+from tests.support.objects import config_map
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
+
+
+def view(name: str, what: str = "object", **query: str) -> str:
+    text = "&".join(f"{key}={value}" for key, value in query.items())
+    return f"#/{what}/core/v1/configmaps/default/{name}?{text}"
+
+
+async def test_two_tabs_edit_one_object(visit: Visit, api: Api) -> None:
+    api.post(CONFIG_MAPS, config_map("two-tabs", a="1")).ok()
+    await visit.log_in(view=view("two-tabs", "edit"))
+    one = visit.page
+    two = await visit.new_page()
+    await two.goto(f"{visit.url}{view('two-tabs', 'edit')}")
+    for page, value in ((one, "2"), (two, "3")):
+        await page.locator(".cm-focused").wait_for()
+        await page.keyboard.press("Control+Home")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("End")
+        await page.keyboard.press("ArrowLeft")
+        await page.keyboard.press("Backspace")
+        await page.keyboard.type(value)
+        await page.keyboard.press("Control+s")
+        if page is one:
+            await page.get_by_text("Saved.").wait_for()
+    await two.get_by_text("Somebody has changed the object meanwhile.").wait_for()
+    assert api.get(f"{CONFIG_MAPS}/two-tabs").ok()["data"] == {"a": "2"}
+    await two.get_by_role("button", name="Begin again with what is stored now").click()
+    await two.locator(".cm-line", has_text='a: "2"').wait_for()
+
+
+async def test_an_apply_names_the_manager_in_the_way(visit: Visit, api: Api) -> None:
+    body = config_map("applied", a="1")
+    api.send("PATCH", f"{CONFIG_MAPS}/applied?fieldManager=gitops", body, type=APPLY).ok()
+    await visit.log_in(view=view("applied", "edit"))
+    page = visit.page
+    await page.locator(".cm-focused").wait_for()
+    await page.get_by_role("combobox", name="Write by").select_option("apply")
+    await page.locator(".cm-line", has_text='a: "1"').click()
+    await page.keyboard.press("End")
+    await page.keyboard.press("ArrowLeft")
+    await page.keyboard.type("0")
+    await page.keyboard.press("Control+s")
+    await page.get_by_role("alert").get_by_text("gitops").first.wait_for()
+    await page.get_by_role("button", name="Take these fields over from their managers").click()
+    await page.get_by_text("Saved.").wait_for()
+    assert api.get(f"{CONFIG_MAPS}/applied").ok()["data"] == {"a": "10"}
+
+
+async def test_what_would_be_stored_has_defaults(visit: Visit, api: Api) -> None:
+    await visit.log_in(view="#/create/core/v1/services?ns=default")
+    page = visit.page
+    await page.locator(".cm-focused").wait_for()
+    await page.keyboard.press("Control+a")
+    text = "apiVersion: v1\nkind: Service\nmetadata:\n  name: made\nspec:\n  ports:\n  - port: 80\n"
+    await visit.paste(text)
+    await page.keyboard.press("Control+Enter")
+    await page.locator(".line.added", has_text="sessionAffinity: None").wait_for()
+    assert api.get("/api/v1/namespaces/default/services/made").status == 404
+    await page.keyboard.press("Control+s")
+    await page.get_by_role("tab", name="YAML", selected=True).wait_for()
+    assert api.get("/api/v1/namespaces/default/services/made").status == 200
+
+
+async def test_invalid_objects_are_refused_with_their_field(visit: Visit) -> None:
+    await visit.log_in(view="#/create/core/v1/configmaps?ns=default")
+    await visit.page.locator(".cm-focused").wait_for()
+    await visit.page.keyboard.press("Control+Enter")
+    await visit.page.get_by_role("alert").get_by_text("metadata.name").first.wait_for()
+
+
+async def test_fields_are_completed_by_the_schema(visit: Visit) -> None:
+    await visit.log_in(view="#/create/apps/v1/deployments?ns=default")
+    page = visit.page
+    await page.locator(".cm-focused").wait_for()
+    await page.keyboard.press("Control+End")
+    await visit.paste("spec:\n  template:\n    spec:\n      containers:\n      - imagePull")
+    await page.keyboard.press("Control+Space")
+    option = page.locator(".cm-tooltip-autocomplete li", has_text="imagePullPolicy")
+    await option.wait_for()
+    await option.click()
+    await page.keyboard.type("If")
+    await page.locator(".cm-tooltip-autocomplete li", has_text="IfNotPresent").wait_for()
+
+
+async def test_a_change_is_taken_back_if_nobody_has_changed_it_since(visit: Visit, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/taken"
+    api.post(CONFIG_MAPS, config_map("taken", a="1", b="1")).ok()
+    first = api.patch(path, {"data": {"a": "2"}}, type="merge").ok()["metadata"]["resourceVersion"]
+    api.patch(path, {"data": {"b": "2"}}, type="merge").ok()
+    await visit.log_in(view=view("taken", tab="history"))
+    page = visit.page
+    await page.locator(".version-button", has_text=first).click()
+    await page.locator(".line.added", has_text='a: "2"').wait_for()
+    await page.get_by_role("button", name="Undo this change…").click()
+    await page.get_by_role("region", name="What undoing would change").wait_for()
+    assert api.get(path).ok()["data"] == {"a": "2", "b": "2"}
+    await page.get_by_role("button", name="Undo", exact=True).click()
+    await page.locator(".version-button").nth(3).wait_for()
+    assert api.get(path).ok()["data"] == {"a": "1", "b": "2"}
+    await page.locator(".version-button", has_text=first).click()
+    await page.get_by_role("button", name="Undo this change…").click()
+    await page.get_by_role("alert").get_by_text("data.a").wait_for()
+
+
+async def test_blame_is_that_of_the_command_line(visit: Visit, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/blamed"
+    api.post(CONFIG_MAPS, config_map("blamed", a="1", b="1", c="1")).ok()
+    allow(api, "alice")
+    with api.as_caller("alice-token") as alice:
+        change = {"data": {"b": "2", "d": "new\nlines\n"}}
+        until(lambda: alice.patch(path, change, type="merge"), lambda answer: answer.status == 200)
+    api.patch(path, {"metadata": {"labels": {"x": "y"}}, "data": {"c": None}}, type="merge").ok()
+    arguments = ("history", "blame", "configmap", "blamed", "--kubeconfig", str(api.server.kubeconfig))
+    printed = await asyncio.to_thread(run, arguments)
+    await visit.log_in(view=view("blamed", tab="history"))
+    await visit.page.get_by_text("who wrote each line").click()
+    await visit.page.get_by_role("region", name="Who wrote each line").wait_for()
+    margins: Any = await visit.page.locator(".line .margin").evaluate_all("(all) => all.map((each) => each.textContent)")
+    lines = await visit.page.locator(".line .code").all_inner_texts()
+    # A name stands once for all lines of its author that follow one another.
+    users = [next((name for name in reversed(margins[: at + 1]) if name), "") for at in range(len(lines))]
+    by_line = {line.strip(): user for line, user in zip(lines, users, strict=True)}
+    for line in ('b: "2"', "d: |", "lines"):
+        assert by_line[line] == "alice", by_line
+    for line in ('a: "1"', "x: y", "name: blamed"):
+        assert by_line[line] == "admin", by_line
+    assert [line for line in by_line if line in printed] != []
+
+
+def allow(api: Api, user: str) -> None:
+    binding = {
+        "metadata": {"name": f"{user}-edits"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:aggregate-to-edit"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}],
+    }
+    api.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding).ok()
+
+
+def run(arguments: tuple[str, ...]) -> str:
+    command = ForkedServer(arguments)
+    out, errors = command.communicate(60)
+    assert command.poll() == 0, errors
+    return out
+
+
+async def test_owners_are_shown_beside_each_line(visit: Visit, api: Api) -> None:
+    api.send("PATCH", f"{CONFIG_MAPS}/owned?fieldManager=one", config_map("owned", a="1"), type=APPLY).ok()
+    api.send("PATCH", f"{CONFIG_MAPS}/owned?fieldManager=two", config_map("owned", b="1"), type=APPLY).ok()
+    await visit.log_in(view=view("owned", tab="yaml"))
+    for line, manager in (('a: "1"', "one"), ('b: "1"', "two")):
+        row = visit.page.locator(".line", has_text=line)
+        await row.locator(".margin", has_text=manager).wait_for()
+
+
+async def test_owners_and_dependents_are_a_tree(visit: Visit, api: Api) -> None:
+    owner = api.post(CONFIG_MAPS, config_map("tree-owner")).ok()["metadata"]
+    body = config_map("tree-child")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "tree-owner", "uid": owner["uid"]}
+    body["metadata"]["ownerReferences"] = [reference]
+    api.post(CONFIG_MAPS, body).ok()
+    await visit.log_in(view=view("tree-owner"))
+    await visit.page.get_by_role("link", name="ConfigMap tree-child").click()
+    await visit.page.get_by_role("link", name="ConfigMap tree-owner").wait_for()
+
+
+async def test_the_last_state_of_a_deleted_object_stays(visit: Visit, api: Api) -> None:
+    api.post(CONFIG_MAPS, config_map("leaving", a="last words")).ok()
+    await visit.log_in(view=view("leaving", tab="form"))
+    await visit.page.locator(".connection.live").wait_for()
+    await visit.page.get_by_text("last words").wait_for()
+    api.delete(f"{CONFIG_MAPS}/leaving").ok()
+    await visit.page.get_by_text("This object has been deleted.").wait_for()
+    await visit.page.get_by_text("last words").wait_for()

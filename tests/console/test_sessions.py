@@ -1,0 +1,130 @@
+"""How people log in to the page, and what it does when it may no longer, or can no longer, ask (items 3, 6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.chromium import Browser, Visit
+from tests.support.eventually import until
+from tests.support.objects import config_map
+from tests.support.server_process import ServerProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
+LIST: Final = "#/list/core/v1/configmaps?ns=default"
+SESSION_ENDED: Final = "Your session has ended. Log in again to go on."
+
+
+def code_of(api: Api) -> str:
+    return str(api.post("/console/login-codes", {}).ok()["code"])
+
+
+async def test_a_code_logs_in_once_and_the_cookie_after_a_reload(visit: Visit, api: Api) -> None:
+    page, code = visit.page, code_of(api)
+    await visit.show(f"#code={code}")
+    await page.get_by_text("mutatingwebhookconfigurations").wait_for()
+    assert code not in page.url
+    await page.reload()
+    await page.get_by_text("mutatingwebhookconfigurations").wait_for()
+    assert await page.evaluate("document.cookie") == ""
+    assert await page.evaluate("localStorage.length + sessionStorage.length") == 0
+    await page.get_by_role("button", name="Log out").click()
+    await page.get_by_role("dialog", name="Log in").wait_for()
+    await page.reload()
+    await page.get_by_role("dialog", name="Log in").wait_for()
+    await visit.show(f"#code={code}")
+    await page.reload()
+    await page.get_by_role("alert").wait_for()
+
+
+async def test_a_wrong_token_is_refused_with_a_reason(visit: Visit) -> None:
+    await visit.page.goto(visit.url)
+    await visit.page.get_by_label("Or paste a bearer token").fill("guessed")
+    await visit.page.get_by_role("button", name="Log in", exact=True).click()
+    await visit.page.get_by_role("dialog").get_by_role("alert").wait_for()
+
+
+def account_token(api: Api, name: str) -> str:
+    """A token of a service account that may see ConfigMaps in its namespace."""
+    api.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}}).ok()
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:aggregate-to-view"},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+    }
+    api.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding).ok()
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/default/serviceaccounts/{name}/token"
+    token = str(api.post(path, asked).ok()["status"]["token"])
+    with api.as_caller(token) as caller:
+        until(lambda: caller.get(CONFIG_MAPS), lambda answer: answer.status == 200)
+    return token
+
+
+async def test_a_revoked_token_asks_for_a_login_and_the_view_goes_on(visit: Visit, api: Api) -> None:
+    token = account_token(api, "revoked")
+    api.post(CONFIG_MAPS, config_map("seen")).ok()
+    await visit.log_in(token, view=LIST)
+    await visit.page.get_by_text("seen").wait_for()
+    api.delete("/api/v1/namespaces/default/serviceaccounts/revoked").ok()
+    await visit.show("#/object/core/v1/configmaps/default/seen")
+    await visit.page.get_by_role("dialog").get_by_text(SESSION_ENDED).wait_for()
+    await visit.page.get_by_label("Or paste a bearer token").fill("admin-token")
+    await visit.page.get_by_role("button", name="Log in", exact=True).click()
+    await visit.page.get_by_role("dialog").wait_for(state="detached")
+
+
+async def test_what_a_user_may_not_see_is_said(visit: Visit, api: Api) -> None:
+    await visit.log_in(account_token(api, "modest"), view="#/list/core/v1/secrets?ns=default")
+    await visit.page.get_by_role("alert").get_by_text("cannot list resource").wait_for()
+    await visit.show("#/list/core/v1/nodes")
+    await visit.page.get_by_role("alert").get_by_text("Not allowed").wait_for()
+
+
+async def test_the_page_goes_on_after_the_server_has_restarted(browser: Browser, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        async with Visit(browser, server) as visit:
+            await visit.log_in(view=LIST)
+            await visit.page.locator(".connection.live").wait_for()
+            server.stop()
+            await visit.page.locator(".connection.interrupted").wait_for()
+            server.start()
+            with Api(server) as api:
+                api.post(CONFIG_MAPS, config_map("after-restart")).ok()
+            await visit.page.get_by_text("after-restart").wait_for()
+            await visit.page.locator(".connection.live").wait_for()
+
+
+async def test_read_only_offers_no_changes(browser: Browser, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", "--console-read-only") as server, Api(server) as api:
+        api.post(CONFIG_MAPS, config_map("fixed")).ok()
+        async with Visit(browser, server) as visit:
+            await visit.log_in(view=LIST)
+            await visit.page.get_by_text("fixed").wait_for()
+            for view in (LIST, "#/object/core/v1/configmaps/default/fixed"):
+                await visit.show(view)
+                await visit.page.get_by_text("fixed").first.wait_for()
+                for button in ("Create", "Edit", "Delete…"):
+                    assert await visit.page.get_by_text(button, exact=True).count() == 0
+            await visit.show("#/edit/core/v1/configmaps/default/fixed")
+            await visit.page.get_by_text("This console is read-only.").wait_for()
+
+
+async def test_a_link_holds_the_view_and_no_credential(
+    browser: Browser, visit: Visit, server: ServerProcess, api: Api
+) -> None:
+    api.post(CONFIG_MAPS, config_map("shared-link")).ok()
+    await visit.log_in(view=LIST)
+    await visit.page.locator("#filter").fill("shared-")
+    await visit.page.wait_for_url("**q=shared-**")
+    link = visit.page.url
+    assert "token" not in link
+    async with Visit(browser, server) as other:
+        await other.log_in(view=link.removeprefix(other.url))
+        await other.page.get_by_text("shared-link").wait_for()
+        assert await other.page.locator("#filter").input_value() == "shared-"
