@@ -141,7 +141,7 @@ async def test_blame_is_that_of_the_command_line(visit: Visit, api: Api) -> None
     by_line = {line.strip(): user for line, user in zip(lines, users, strict=True)}
     for line in ('b: "2"', "d: |", "lines"):
         assert by_line[line] == "alice", by_line
-    for line in ('a: "1"', "x: y", "name: blamed"):
+    for line in ('a: "1"', 'x: "y"', "name: blamed"):
         assert by_line[line] == "admin", by_line
     assert [line for line in by_line if line in printed] != []
 

@@ -1,7 +1,7 @@
 /** Who may do what, and why. */
 import { ApiError, post } from "../api.js";
 import { ErrorNotice, Facts, Notice, SimpleTable } from "../elements.js";
-import { types } from "../resource_types.js";
+import { objectSteps, typeOfKind, types } from "../resource_types.js";
 import { href, route, setQuery } from "../router.js";
 import { user } from "../session.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
@@ -142,16 +142,31 @@ function WhoCan({ asked }) {
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return null;
   const rows = value.subjects.map((/** @type {any} */ each) => [
-    html`<a href=${href(["access"], { ...asked, ...subjectQuery(each) })}>${each.kind} ${each.namespace ? `${each.namespace}/` : ""}${each.name}</a>`,
-    named(each.binding),
-    html`<span title=${each.rule}>${named(each.role)}</span>`,
+    html`<a href=${href(["access"], { ...asked, ...subjectQuery(each) })}>${fullName(each)}</a>`,
+    html`<${RbacLink} resource=${each.binding} /> `,
+    html`<${RbacLink} resource=${{ ...each.role, namespace: each.binding.namespace }} />`,
+    html`<code>${each.rule}</code>`,
   ]);
-  return html`<${SimpleTable} label="Subjects" columns=${["Subject", "By the binding", "Of the role"]} rows=${rows} empty="Nobody, but for members of system:masters." />`;
+  const others = value.otherAuthorizers.join(", ");
+  return html`<${SimpleTable} label="Subjects" columns=${["Who", "By the binding", "Of the role", "Rule"]} rows=${rows} empty="Nobody." />
+    <p class="muted">
+      ${value.omitted > 0 && `${value.omitted} more are not shown. `} Members of system:masters may do everything.
+      ${others && ` These authorizers may allow it to others, too: ${others}.`}
+    </p>`;
 }
 
-/** @param {{kind: string, namespace?: string, name: string}} object */
-function named({ kind, namespace, name }) {
+/** @param {{kind: string, namespace?: string, name: string}} subject */
+function fullName({ kind, namespace, name }) {
   return `${kind} ${namespace ? `${namespace}/` : ""}${name}`;
+}
+
+/** @param {{resource: {kind: string, namespace?: string, name: string}}} props */
+function RbacLink({ resource }) {
+  const { kind, namespace = "", name } = resource;
+  const type = typeOfKind("rbac.authorization.k8s.io/v1", kind);
+  return type
+    ? html`<a href=${href(objectSteps(type, type.isNamespaced ? namespace : "", name))}>${kind} ${name}</a>`
+    : html`${kind} ${name}`;
 }
 
 /** @param {any} subject */

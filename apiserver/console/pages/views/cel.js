@@ -1,101 +1,125 @@
 /** Tries CEL expressions against objects, and says what they cost. */
-import { getJson, post } from "../api.js";
+import { getText, request, YAML } from "../api.js";
 import { ErrorNotice, Facts, Notice } from "../elements.js";
 import { number } from "../format.js";
 import { listed, objectPath } from "../resource_types.js";
 import { route, setQuery } from "../router.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
+import { withoutMetadata } from "../yaml_lines.js";
 
-const EXAMPLES = { policy: "object.metadata.name.startsWith('web')", rule: "self.spec.replicas <= 5" };
+/** @typedef {import("../resource_types.js").ResourceType} ResourceType */
+
+const EXAMPLES = { policy: "object.spec.replicas <= 5", rule: "self.spec.replicas <= 5" };
+const OBJECT = "metadata:\n  name: web\nspec:\n  replicas: 3\n";
 const EVALUATED_AFTER_MS = 300;
 
 export default function Cel() {
   const { query } = route.value;
   const kind = query.get("kind") === "rule" ? "rule" : "policy";
   const expression = query.get("x") ?? EXAMPLES[kind];
-  const [resource, ns, name] = [
-    query.get("resource") ?? "pods",
-    query.get("ns") ?? "",
-    query.get("name") ?? "",
-  ];
-  const [object, setObject] = useState('{"metadata": {"name": "web-1"}, "spec": {"replicas": 3}}');
+  const [resource, ns, name] = ["resource", "ns", "name"].map((key) => query.get(key) ?? "");
+  const [object, setObject] = useState(OBJECT);
   const [answer, setAnswer] = useState(/** @type {{value?: any, error?: unknown}} */ ({}));
-  const type = listed.value.find(
-    (each) => each.resource === resource || `${each.resource}.${each.group}` === resource,
-  );
+  const type = listed.value.find((each) => resource && nameOf(each) === resource);
   useEffect(() => {
-    const timer = setTimeout(async () => {
-      try {
-        const typed = type && { group: type.group, version: type.version, resource: type.resource };
-        setAnswer({
-          value: await post("/console/cel", {
-            kind,
-            expression,
-            object: JSON.parse(object),
-            ...(typed && { resource: typed }),
-          }),
-        });
-      } catch (error) {
-        setAnswer({
-          error: error instanceof SyntaxError ? new Error(`The object is not JSON: ${error.message}`) : error,
-        });
-      }
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      evaluate({ kind, expression, object, type }, abort.signal).then(
+        (value) => abort.signal.aborted || setAnswer({ value }),
+        (error) => abort.signal.aborted || setAnswer({ error }),
+      );
     }, EVALUATED_AFTER_MS);
-    return () => clearTimeout(timer);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
   }, [kind, expression, object, type]);
   const load = async () => {
     if (!type) return;
     try {
-      setObject(JSON.stringify(await getJson(objectPath(type, type.isNamespaced ? ns : "", name)), null, 2));
+      const text = await getText(objectPath(type, type.isNamespaced ? ns : "", name), { accept: YAML });
+      setObject(withoutMetadata(text, ["managedFields"]));
     } catch (error) {
       setAnswer({ error });
     }
   };
+  /** @param {string} key */
+  const set = (key) => (/** @type {any} */ event) => setQuery({ [key]: event.target.value.trim() });
   return html`<section class="page">
     <div class="bar">
       <h1>CEL playground</h1>
-      <select aria-label="Kind of expression" value=${kind} onChange=${(/** @type {any} */ event) => setQuery({ kind: event.target.value })}>
+      <select aria-label="Kind of expression" value=${kind} onChange=${set("kind")}>
         <option value="policy">of an admission policy: object, oldObject, request</option>
         <option value="rule">a rule of a definition: self, oldSelf</option>
       </select>
     </div>
-    <label class="stack">Expression <textarea rows="3" spellcheck=${false} value=${expression} onInput=${(/** @type {any} */ event) => setQuery({ x: event.target.value })}></textarea></label>
+    <label class="stack">Expression
+      <textarea rows="3" spellcheck=${false} value=${expression}
+        onInput=${(/** @type {any} */ event) => setQuery({ x: event.target.value })}></textarea>
+    </label>
     <${Answer} answer=${answer} />
     <div class="bar">
-      <label>Type <input list="cel-types" value=${resource} onChange=${(/** @type {any} */ event) => setQuery({ resource: event.target.value.trim() })} /></label>
-      <label>namespace <input value=${ns} onChange=${(/** @type {any} */ event) => setQuery({ ns: event.target.value.trim() })} /></label>
-      <label>name <input value=${name} onChange=${(/** @type {any} */ event) => setQuery({ name: event.target.value.trim() })} /></label>
+      <label>Type <input list="cel-types" value=${resource} placeholder="unknown" onChange=${set("resource")} /></label>
+      <label>namespace <input value=${ns} onChange=${set("ns")} /></label>
+      <label>name <input value=${name} onChange=${set("name")} /></label>
       <button disabled=${!type || !name} onClick=${load}>Take this object</button>
-      <datalist id="cel-types">${listed.value.map((each) => html`<option key=${each.resource + each.group} value=${each.group ? `${each.resource}.${each.group}` : each.resource}></option>`)}</datalist>
+      <datalist id="cel-types">
+        ${listed.value.map((each) => html`<option key=${nameOf(each)} value=${nameOf(each)}></option>`)}
+      </datalist>
     </div>
-    <label class="stack">Object (JSON) <textarea rows="16" spellcheck=${false} value=${object} onInput=${(/** @type {any} */ event) => setObject(event.target.value)}></textarea></label>
+    <label class="stack">Object
+      <textarea rows="16" spellcheck=${false} value=${object}
+        onInput=${(/** @type {any} */ event) => setObject(event.target.value)}></textarea>
+    </label>
   </section>`;
+}
+
+/** @param {ResourceType} type */
+function nameOf({ group, resource }) {
+  return group ? `${resource}.${group}` : resource;
+}
+
+/**
+ * @param {{kind: string, expression: string, object: string, type: ResourceType | undefined}} asked
+ * @param {AbortSignal} signal
+ */
+async function evaluate({ kind, expression, object, type }, signal) {
+  const typed = type && { group: type.group, version: type.version, resource: type.resource };
+  // JSON is YAML: only the object is what somebody has written.
+  const lines = [
+    `kind: ${kind}`,
+    `expression: ${JSON.stringify(expression)}`,
+    ...(typed ? [`resource: ${JSON.stringify(typed)}`] : []),
+    "object:",
+    ...object.split("\n").map((line) => `  ${line}`),
+  ];
+  const answer = await request("/console/cel", { method: "POST", type: YAML, body: lines.join("\n"), signal });
+  return answer.json();
 }
 
 /** @param {{answer: {value?: any, error?: unknown}}} props */
 function Answer({ answer: { value, error } }) {
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return null;
-  if (value.issues?.length) {
-    return html`<${Notice} tone="bad">${value.issues.map((/** @type {any} */ each) => html`<p><code>${each.line}:${each.column}</code> ${each.message}</p>`)}</${Notice}>`;
-  }
+  if (value.issues.length) return html`<${Issues} issues=${value.issues} />`;
   const tone = value.error || value.result === false ? "bad" : "good";
-  const { min, max, perObject, limit } = value.estimatedCost ?? {};
-  const estimated = value.estimatedCost
-    ? `${number(min)} to ${max === null ? "any" : number(max)}; for an object ${perObject === null ? "any" : number(perObject)} of ${number(limit)}`
-    : "";
+  const { min, max } = value.estimatedCost ?? {};
   return html`<div class="card" role="status">
     <${Facts}
       items=${[
-        {
-          label: "Result",
-          value: html`<strong class="mono" data-tone=${tone}>${value.error ?? JSON.stringify(value.result)}</strong>`,
-        },
+        { label: "Result", value: html`<strong class="mono" data-tone=${tone}>${value.error ?? JSON.stringify(value.result)}</strong>` },
         { label: "Type", value: value.type },
         { label: "Cost", value: value.cost !== null && `${number(value.cost)} of ${number(value.costLimit)}` },
-        { label: "Estimated", value: estimated },
-        { label: "Warnings", value: value.warnings.map((/** @type {any} */ each) => `${each.line}:${each.column} ${each.message}`).join("; ") },
+        { label: "Estimated cost", value: value.estimatedCost && `${number(min)} to ${max === null ? "unlimited" : number(max)}` },
       ]}
     />
+    ${value.warnings.length > 0 && html`<${Issues} issues=${value.warnings} />`}
   </div>`;
+}
+
+/** @param {{issues: any[]}} props */
+function Issues({ issues }) {
+  return html`<${Notice} tone="bad">
+    ${issues.map((each) => html`<p><code>${each.line}:${each.column}</code> ${each.message}</p>`)}
+  </${Notice}>`;
 }

@@ -40,20 +40,20 @@ export default function Requests() {
 function Noted({ requests }) {
   const rows = requests.map((each) => [
     html`<span title=${`${moment(each.time)}\n${each.auditID}`}>${age(each.time)}</span>`,
-    html`<span data-tone=${each.status >= 400 ? "bad" : "waiting"}>${each.status}</span>`,
+    html`<span data-tone=${each.outcome === "slow" ? "waiting" : "bad"}>${each.status || "gone"}</span>`,
     `${each.verb} ${each.path}`,
     html`<span title=${each.userAgent}>${each.user}</span>`,
     `${number(Math.round(each.milliseconds))} ms`,
-    each.message ||
-      each.reason ||
-      each.phases
-        .map(
-          (/** @type {any} */ part) =>
-            `${part.name} ${part.detail && `(${part.detail}) `}${Math.round(part.milliseconds)}`,
-        )
-        .join(", "),
+    each.outcome === "slow" ? phases(each) : each.message || each.reason,
   ]);
-  return html`<${SimpleTable} label="Slow or refused requests" columns=${["When", "Status", "Request", "User", "Time", "Why, or where the time went (ms)"]} rows=${rows} empty="None lately." />`;
+  const columns = ["When", "Status", "Request", "User", "Time", "Why, or where the time went"];
+  return html`<${SimpleTable} label="Slow or refused requests" columns=${columns} rows=${rows} empty="None lately." />`;
+}
+
+/** @param {any} request a slow one */
+function phases({ phases, otherMilliseconds }) {
+  const named = phases.map((/** @type {any} */ each) => `${each.name}${each.detail ? ` ${each.detail}` : ""} ${Math.round(each.milliseconds)} ms`);
+  return [...named, `other ${Math.round(otherMilliseconds)} ms`].join(", ");
 }
 
 /** @param {{found: any, user: string, agent: string}} props */
