@@ -1,4 +1,4 @@
-"""Who uses no mouse lists, edits and undoes; keys do nothing while one writes (item 5)."""
+"""Who uses no mouse lists, edits and undoes; keys do nothing while one writes."""
 
 from __future__ import annotations
 

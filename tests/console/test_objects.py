@@ -1,4 +1,4 @@
-"""One object: edited safely, with what would be stored; who wrote it; how it is taken back (item 4)."""
+"""One object: edited safely, with what would be stored; who wrote it; how a change is taken back."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def test_blame_is_that_of_the_command_line(visit: Visit, api: Api) -> None
     await visit.log_in(view=view("blamed", tab="history"))
     await visit.page.get_by_text("who wrote each line").click()
     await visit.page.get_by_role("region", name="Who wrote each line").wait_for()
-    margins: Any = await visit.page.locator(".line .margin").evaluate_all("(all) => all.map((each) => each.textContent)")
+    margins: Any = await visit.page.locator(".line .margin").evaluate_all(TEXTS)
     lines = await visit.page.locator(".line .code").all_inner_texts()
     # A name stands once for all lines of its author that follow one another.
     users = [next((name for name in reversed(margins[: at + 1]) if name), "") for at in range(len(lines))]
@@ -146,10 +146,17 @@ async def test_blame_is_that_of_the_command_line(visit: Visit, api: Api) -> None
     assert [line for line in by_line if line in printed] != []
 
 
+TEXTS: Final = "(all) => all.map((each) => each.textContent)"
+
+
 def allow(api: Api, user: str) -> None:
     binding = {
         "metadata": {"name": f"{user}-edits"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:aggregate-to-edit"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "system:aggregate-to-edit",
+        },
         "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}],
     }
     api.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding).ok()

@@ -1,9 +1,9 @@
-"""How people log in to the page, and what it does when it may no longer, or can no longer, ask (items 3, 6)."""
+"""How people log in to the page, and what it does when it may not ask any more, or cannot."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -54,7 +54,11 @@ def account_token(api: Api, name: str) -> str:
     api.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}}).ok()
     binding = {
         "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:aggregate-to-view"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "system:aggregate-to-view",
+        },
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
     }
     api.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding).ok()

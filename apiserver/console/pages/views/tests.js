@@ -51,16 +51,16 @@ function Faults() {
     }
     reload();
   };
-  const faults = value.items ?? value.faults ?? value;
+  const { faults } = value;
   const rows = faults.map((/** @type {any} */ each) => [
     each.id,
     html`<code>${JSON.stringify(each.effect)}</code>`,
     html`<code>${JSON.stringify(each.match ?? {})}</code>`,
-    each.hits ?? each.times ?? "",
+    each.times ? `${each.hits} of ${each.times}` : each.hits,
     !config.value.readOnly &&
       html`<button onClick=${() => run(() => request(`${FAULTS}/${each.id}`, { method: "DELETE" }))}>Remove</button>`,
   ]);
-  return html`<${SimpleTable} label="Faults" columns=${["ID", "Effect", "Of requests", "Times", ""]} rows=${rows} empty="No faults are injected." />
+  return html`<${SimpleTable} label="Faults" columns=${["ID", "Effect", "Of requests", "Hits", ""]} rows=${rows} empty="No faults are injected." />
     ${failure !== null && html`<${ErrorNotice} error=${failure} />`}
     ${
       !config.value.readOnly &&
