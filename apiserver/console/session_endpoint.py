@@ -74,7 +74,9 @@ class SessionEndpoint:
             raise
         # From now on it is known who asks, also to the audit log.
         call.set_user(session.user)
-        await send_small_document(call, _described(session), headers=self._cookie(call, session.login))
+        await send_small_document(
+            call, _described(session), headers=self._setting_cookie(call, session.login)
+        )
 
     async def _session(self, call: ApiCall, document: Document) -> Session:
         """Raises BadRequest, Unauthorized, TooManyRequests, ServiceUnavailable, StorageError."""
@@ -111,7 +113,7 @@ class SessionEndpoint:
             raise
 
     async def _by_cookie(self, call: ApiCall) -> Session:
-        login = self._logins.of_cookie(_cookie(call))
+        login = self._logins.of_cookie(_sent_cookie(call))
         if login.refresh and self._oidc is not None:
             login, is_new = await self._oidc.refreshed(login, self._logins)
         else:
@@ -119,11 +121,11 @@ class SessionEndpoint:
         session = await self._logins.session(login)
         return session if is_new else session._replace(login=None)
 
-    def _cookie(self, call: ApiCall, login: Login | None) -> dict[str, str]:
+    def _setting_cookie(self, call: ApiCall, login: Login | None) -> dict[str, str]:
         """Returns the header that sets the cookie; none if nothing is to be changed.
 
-        What does not fit is left out: first the token that can be got again, then all, and after a reload the
-        user has to log in again.
+        What does not fit is left out: the token, if it can be got again, or else what gets the next one, or
+        else all, and after a reload the user has to log in again.
         """
         if login is None:
             return {}
@@ -159,7 +161,7 @@ def _cookie_name(call: ApiCall) -> str:
     return f"__Secure-console-{found[1] if found else 443}"
 
 
-def _cookie(call: ApiCall) -> str:
+def _sent_cookie(call: ApiCall) -> str:
     """Returns the value of the cookie. Raises Unauthorized if there is none, or more than one.
 
     Another server of the same domain can set one, too, but not replace ours.
