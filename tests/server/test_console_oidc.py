@@ -36,7 +36,8 @@ class LoginProvider(OpenIdProvider):
     """A provider at which users have logged in.
 
     codes: what the next token of each code claims. refresh_tokens: the same.
-    bodies: all that is answered instead of tokens: status, body.
+    instead: what is answered instead of tokens. authentications: the ways in which clients may send secrets.
+    asked: the forms that were sent. challenge: that of the next code, by PKCE.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -46,6 +47,7 @@ class LoginProvider(OpenIdProvider):
         self.instead: web.Response | None = None
         self.authentications = ["client_secret_basic"]
         self.asked: list[dict[str, str]] = []
+        self.challenge = CHALLENGE
         self._numbers = itertools.count(1)
 
     def code(self, **claims: Any) -> str:
@@ -80,7 +82,7 @@ class LoginProvider(OpenIdProvider):
         else:
             claims = self.codes.pop(form["code"], None)
             digest = hashlib.sha256(form["code_verifier"].encode()).digest()
-            if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != CHALLENGE:
+            if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != self.challenge:
                 claims = None
         if claims is None:
             return _json({"error": "invalid_grant", "error_description": MARK}, 400)
