@@ -232,6 +232,7 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[Callable[[Sequence[str]], int], int]]] = 
     "conformance": (partial(_run_alone, "conformance"), exit_codes.USAGE),
     "types": (partial(_ask, "types"), exit_codes.FAILURE),
     "doctor": (partial(_run_alone, "doctor"), exit_codes.USAGE),
+    "cel": (partial(_run_alone, "cel"), exit_codes.USAGE),
     "faults": (partial(_ask, "faults"), exit_codes.FAILURE),
     **{
         name: (partial(_run_alone, name), exit_codes.FAILURE)

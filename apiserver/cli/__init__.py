@@ -19,6 +19,7 @@ kube_apiserver_flags         flags of kube-apiserver that have no effect, or are
 audit                        `apiserver audit summary`
 convert                      `apiserver convert`
 crd                          `apiserver crd`: checks and compares definitions of custom resources
+cel                          `apiserver cel eval`: evaluates expressions
 extensions                   `apiserver extensions check`
 types_generate               `apiserver types generate`
 completion                   `apiserver completion`

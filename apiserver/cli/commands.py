@@ -54,6 +54,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "crd": Command(
             "Check, compare and generate definitions of custom resources.", "apiserver.cli.crd.command"
         ),
+        "cel": Command("Evaluate CEL expressions, without a server.", "apiserver.cli.cel"),
         "extensions": Command("Check extensions of the server.", "apiserver.cli.extensions"),
         "types": Command("Generate Python classes from API types.", "apiserver.cli.types_generate"),
         "doctor": Command("Find problems with a server and its environment.", "apiserver.app.doctor.command"),

@@ -44,7 +44,7 @@ def help_page(width: int | None = None) -> str:
     width = width or help_width()
     parts = [
         filled(_ABOUT, width),
-        "Usage:\n  apiserver [serve] [flags]\n  apiserver COMMAND [flags]",
+        "Usage:\n  apiserver [COMMAND] [flags]",
         _section("Commands", ((name, each.summary) for name, each in COMMANDS.items()), width),
         _section("Flags of the server", FLAGS, width),
         _section("General flags", GENERAL_FLAGS, width),

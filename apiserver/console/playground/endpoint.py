@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.auth.authz.expression_authorizer import UserAuthorizer, evaluated
@@ -14,7 +14,12 @@ from apiserver.cel.types import DYN, Type
 from apiserver.cel.values import EvaluationError
 from apiserver.console.asked_documents import read_sized_document
 from apiserver.console.playground.answers import Answer
-from apiserver.console.playground.policy_expression import evaluate_policy, variables_of
+from apiserver.console.playground.policy_expression import (
+    ObjectType,
+    described,
+    evaluate_policy,
+    variables_of,
+)
 from apiserver.console.playground.question import Kind, Question, question_of
 from apiserver.console.playground.rule_expression import evaluate_rule
 from apiserver.controllers.policy_type_checking.schema_types import type_of
@@ -25,7 +30,6 @@ from apiserver.endpoints.responses import send_document
 from apiserver.load.offload import on_event_loop
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import BadRequest
-from apiserver.meta.vocabulary import Document, GroupVersion, UserInfo
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.schema.extensions import Extensions
 
@@ -101,46 +105,9 @@ class Playground:
             own = type_of(resource.schema(), resource.kind) or DYN
             types = {OBJECT: own, OLD_OBJECT: own}
         authorizer = OwnAuthorizer(UserAuthorizer(on_event_loop(self._authorize), call.user))
-        request = {**described(question, resource, call.user), **(question.request or {})}
+        type_ = None if resource is None else ObjectType.of(resource)
+        request = {**described(question, type_, user_info(call.user)), **(question.request or {})}
         known = variables_of(question, request, authorizer)
         return lambda is_bounded: evaluate_policy(
             question, known, types, self._version, is_bounded=is_bounded
         )
-
-
-def described(question: Question, resource: ServedResource | None, user: UserInfo) -> Document:
-    """Returns the description of a request that would write the object, by the caller."""
-    document = (question.new if question.new is not None else question.old) or {}
-    group_version, kind, name = _type_of(document) if resource is None else _names_of(resource)
-    kind_document = {"group": group_version.group, "version": group_version.version, "kind": kind}
-    resource_document = {"group": group_version.group, "version": group_version.version, "resource": name}
-    meta = document.get("metadata")
-    named = meta if type(meta) is dict else {}
-    operation = "UPDATE" if question.old is not None else "CREATE"
-    return {
-        "kind": kind_document,
-        "resource": resource_document,
-        "requestKind": kind_document,
-        "requestResource": resource_document,
-        **{field: named[field] for field in ("name", "namespace") if type(named.get(field)) is str},
-        "operation": "DELETE" if question.new is None and question.old is not None else operation,
-        "userInfo": user_info(user),
-        "dryRun": False,
-        "options": None,
-    }
-
-
-def _names_of(resource: ServedResource) -> tuple[GroupVersion, str, str]:
-    """Returns the version, kind and name of a resource."""
-    return resource.group_version, resource.kind, resource.resource
-
-
-def _type_of(document: Document) -> tuple[GroupVersion, str, str]:
-    """Returns what an object says of its type; the name of the resource is unknown."""
-    api_version, kind = (_text(document.get(field)) for field in ("apiVersion", "kind"))
-    group, slash, version = api_version.rpartition("/")
-    return GroupVersion(group if slash else "", version), kind, ""
-
-
-def _text(value: Any) -> str:
-    return value if type(value) is str else ""

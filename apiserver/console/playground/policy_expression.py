@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from apiserver.admission.match_conditions import namespace_object
 from apiserver.admission.policies.budget import PolicyVariables
@@ -40,7 +40,8 @@ from apiserver.console.playground.answers import (
 )
 from apiserver.console.playground.question import Question
 from apiserver.load.size_class import TakesLong
-from apiserver.meta.vocabulary import Document
+from apiserver.meta.vocabulary import Document, GroupVersion
+from apiserver.registry.served_resource import ServedResource
 
 
 def evaluate_policy(
@@ -100,6 +101,49 @@ def variables_of(
         AUTHORIZER_NAME: AuthorizerValue(authorizer),
         REQUEST_RESOURCE: ResourceCheck(authorizer, attributes),
         **({PARAMS: question.params} if question.has_params else {}),
+    }
+
+
+class ObjectType(NamedTuple):
+    """The type of an object. resource: empty if it is unknown."""
+
+    group_version: GroupVersion
+    kind: str
+    resource: str = ""
+
+    @classmethod
+    def of(cls, resource: ServedResource) -> Self:
+        return cls(resource.group_version, resource.kind, resource.resource)
+
+    @classmethod
+    def in_document(cls, document: Document) -> Self:
+        """Returns what an object says of its type."""
+        group, slash, version = _text(document.get("apiVersion")).rpartition("/")
+        return cls(GroupVersion(group if slash else "", version), _text(document.get("kind")))
+
+
+def described(question: Question, type_: ObjectType | None, user_info: Document) -> Document:
+    """Returns the description of a request that would write the object.
+
+    type_: None if only the object says it. user_info: the user of the request.
+    """
+    document = (question.new if question.new is not None else question.old) or {}
+    group_version, kind, resource = type_ or ObjectType.in_document(document)
+    names = {"group": group_version.group, "version": group_version.version}
+    of_kind, of_resource = {**names, "kind": kind}, {**names, "resource": resource}
+    meta = document.get("metadata")
+    named = meta if type(meta) is dict else {}
+    operation = "UPDATE" if question.old is not None else "CREATE"
+    return {
+        "kind": of_kind,
+        "resource": of_resource,
+        "requestKind": of_kind,
+        "requestResource": of_resource,
+        **{field: named[field] for field in ("name", "namespace") if type(named.get(field)) is str},
+        "operation": "DELETE" if question.new is None and question.old is not None else operation,
+        "userInfo": user_info,
+        "dryRun": False,
+        "options": None,
     }
 
 

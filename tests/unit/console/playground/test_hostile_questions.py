@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.cel.compatibility_version import GATES, CompatibilityVersion
-from apiserver.console.playground.endpoint import described
-from apiserver.console.playground.policy_expression import evaluate_policy, variables_of
+from apiserver.console.playground.policy_expression import described, evaluate_policy, variables_of
 from apiserver.console.playground.question import Kind, question_of
 from apiserver.console.playground.rule_expression import evaluate_rule
 from apiserver.load.size_class import TakesLong
 from apiserver.meta.errors import BadRequest
-from apiserver.meta.vocabulary import UserInfo
 from apiserver.schema.extensions import Extensions
 from tests.unit.console.playground.test_verdicts import FIELDS, Nobody
 
@@ -83,7 +81,7 @@ def test_a_question_is_refused_or_answered(
             schema = SCHEMA if is_typed else None
             answer = evaluate_rule(question, schema, Extensions("kubernetes"), VERSION, is_bounded=is_bounded)
         else:
-            request = {**described(question, None, UserInfo("alice")), **(question.request or {})}
+            request = {**described(question, None, {"username": "alice"}), **(question.request or {})}
             known = variables_of(question, request, Nobody())
             answer = evaluate_policy(question, known, None, VERSION, is_bounded=is_bounded)
         assert orjson.dumps(answer.body())
