@@ -43,6 +43,8 @@ OF_EACH_KIND: Final = (
     "reviews of many rules",
     "writes whose webhook is slow",
     "logs of one byte a chunk",
+    "unread subscriptions",
+    "refused subscriptions",
 )
 SECONDS: Final = 4.0
 # Processor time, too, is longer where processors are slow, or share their caches with others.

@@ -12,7 +12,13 @@ from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 from apiserver.auth.authn.chain import Authenticate, Credentials, Identity
 from apiserver.auth.authn.peer_certificates import PeerCertificates
 from apiserver.auth.authn.token_file import bearer_token
-from apiserver.console.watches.client_messages import BrokenProtocol, Renew, Subscribe, read_message
+from apiserver.console.watches.client_messages import (
+    BrokenProtocol,
+    Renew,
+    Subscribe,
+    Unsubscribe,
+    read_message,
+)
 from apiserver.console.watches.subscription import Subscription, end_message
 from apiserver.console.watches.watch_requests import PassedHeaders, watch_request
 from apiserver.endpoints.api_call import ApiCall
@@ -29,8 +35,9 @@ SUBSCRIPTIONS_MAX: Final = 64
 # A page that comes back subscribes to all of its watches at once, and then to some as its user looks around.
 MESSAGES_AT_ONCE: Final = 2 * SUBSCRIPTIONS_MAX
 MESSAGES_PER_S: Final = 20
-# Subscriptions that wait for their answers, as requests on separate connections would. Further messages wait.
-BEGINNING_MAX: Final = 4
+# Subscriptions whose requests have no answer yet: as many connections as browsers have to one server. Others
+# begin later, so that a client does not request faster than over connections on which it waits for answers.
+BEGINNING_MAX: Final = 6
 # A code for applications (RFC 6455, 7.4.2), with the one of HTTP in it.
 UNAUTHENTICATED_CODE: Final = 4401
 
@@ -75,15 +82,15 @@ class Multiplexer:
         self._access, self._passed = access, passed
         header = call.request.headers.get(hdrs.AUTHORIZATION, "")
         self._authorization = f"Bearer {token}" if token and not bearer_token(header) else header
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._throttle = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE, loop.time)
+        # By their numbers; those that wait to begin in the order in which they will.
+        self._waiting: dict[int, Subscribe] = {}
         self._subscriptions: dict[int, Subscription] = {}
         self._beginning: set[Subscription] = set()
         self._paused: list[Subscription] = []
-        self._is_writable = True
-        # Whether the next message can be handled.
-        self._is_ready = asyncio.Event()
-        self._is_ready.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._leaving: asyncio.Future[None] = loop.create_future()
         self._all_ended = asyncio.Event()
 
@@ -95,6 +102,7 @@ class Multiplexer:
             closing = await self._until_closing(reading)
             reading.cancel()
             await asyncio.wait([reading])
+            self._end_waiting(closing.error)
             if closing.code == WSCloseCode.GOING_AWAY:
                 await self._until_all_ended()
             self._end_all(closing.error)
@@ -120,31 +128,27 @@ class Multiplexer:
         if transport is None or self._socket.closed:
             return  # The client is gone, or has closed the WebSocket.
         transport.write(messages)
-        if self._connection.writing_paused and self._is_writable:
-            self._is_writable = False
+        if self._connection.writing_paused and self._writable.is_set():
+            self._writable.clear()
             self._connection.on_writable = self._resume
-            self._is_ready.clear()
 
     def begun(self, subscription: Subscription) -> None:
         self._beginning.discard(subscription)
-        self._look_whether_ready()
+        if self._waiting:
+            # Not within a call of another subscription.
+            self._loop.call_soon(self._begin_waiting)
 
     def ended(self, subscription: Subscription) -> None:
-        self.begun(subscription)
         self._subscriptions.pop(subscription.number, None)
+        self.begun(subscription)
         if not self._subscriptions:
             self._all_ended.set()
 
     def _resume(self) -> None:
-        paused, self._paused, self._is_writable = self._paused, [], True
-        self._look_whether_ready()
+        paused, self._paused = self._paused, []
+        self._writable.set()
         for each in paused:
             each.resume()
-
-    def _look_whether_ready(self) -> None:
-        # The answers to messages would wait for the client, too.
-        if self._is_writable and len(self._beginning) < BEGINNING_MAX:
-            self._is_ready.set()
 
     # ---- messages of the client
 
@@ -156,7 +160,8 @@ class Multiplexer:
                 received = await self._socket.receive()
                 if delay_s := self._throttle.reserve():
                     await asyncio.sleep(delay_s)
-                await self._is_ready.wait()
+                # Answers to messages would wait for the client, too.
+                await self._writable.wait()
                 if received.type is WSMsgType.TEXT:
                     self._handle(received.data)
                 elif received.type is WSMsgType.PING:
@@ -179,27 +184,42 @@ class Multiplexer:
                 self._subscribe(wanted)
             case Renew(token):
                 self._authorization = f"Bearer {token}"
-            case unsubscribe:
-                # It may have ended in the meantime.
-                if (subscription := self._subscriptions.get(unsubscribe.id)) is not None:
-                    subscription.end()
+            case Unsubscribe(number):
+                if number in self._subscriptions:
+                    self._subscriptions[number].end()
+                elif self._waiting.pop(number, None) is not None:
+                    self._refuse(number, None)
+                # Otherwise it has ended in the meantime.
 
     def _subscribe(self, wanted: Subscribe) -> None:
-        if wanted.id in self._subscriptions:
+        if wanted.id in self._subscriptions or wanted.id in self._waiting:
             raise BrokenProtocol(f"subscribe: id {wanted.id} is in use")
-        try:
-            if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
-                raise TooManyRequests(f"a WebSocket may have at most {SUBSCRIPTIONS_MAX} subscriptions")
-            request = watch_request(wanted, self._passed, self._authorization)
-        except ApiError as error:
-            self._write(end_message(wanted.id, orjson.dumps(error.status())))
+        if len(self._subscriptions) + len(self._waiting) >= SUBSCRIPTIONS_MAX:
+            self._refuse(
+                wanted.id, TooManyRequests(f"a WebSocket may have at most {SUBSCRIPTIONS_MAX} subscriptions")
+            )
             return
-        subscription = Subscription(wanted.id, self._connection.sibling(), self)
-        self._subscriptions[wanted.id] = subscription
-        self._beginning.add(subscription)
-        if len(self._beginning) >= BEGINNING_MAX:
-            self._is_ready.clear()
-        subscription.begin(request)
+        self._waiting[wanted.id] = wanted
+        self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        """Begin subscriptions that wait, as many as may begin now."""
+        while self._waiting and len(self._beginning) < BEGINNING_MAX and self._connection.connected:
+            number = next(iter(self._waiting))
+            wanted = self._waiting.pop(number)
+            try:
+                request = watch_request(wanted, self._passed, self._authorization)
+            except ApiError as error:
+                self._refuse(number, error)
+                continue
+            subscription = Subscription(number, self._connection.sibling(), self)
+            self._subscriptions[number] = subscription
+            self._beginning.add(subscription)
+            subscription.begin(request)
+
+    def _refuse(self, number: int, error: ApiError | None) -> None:
+        """End a subscription that has not begun. error: None if the client may resume it."""
+        self._write(end_message(number, None if error is None else orjson.dumps(error.status())))
 
     # ---- the end
 
@@ -251,7 +271,13 @@ class Multiplexer:
                 async with asyncio.timeout(CLOSE_WITHIN_S):
                     await self._all_ended.wait()
 
+    def _end_waiting(self, error: ApiError | None) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for number in waiting:
+            self._refuse(number, error)
+
     def _end_all(self, error: ApiError | None) -> None:
+        self._end_waiting(error)
         for each in list(self._subscriptions.values()):
             each.end(error)
 

@@ -216,19 +216,33 @@ async def test_messages_beyond_the_rate_wait() -> None:
 
 
 async def test_so_many_subscriptions_begin_at_once() -> None:
+    """And the others in their order, unless the client wants them no more."""
     site, numbers = Site(), range(1, 3 * BEGINNING_MAX + 1)
     async with watching(site) as client:
         site.begins.clear()
         client.subscribe(*numbers)
-        await eventually(lambda: len(site.requests) >= BEGINNING_MAX)
-        client.send({"unsubscribe": {"id": 1}})  # It waits, too.
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert len(site.requests) == BEGINNING_MAX
+        for number in (1, numbers[-2]):
+            client.send({"unsubscribe": {"id": number}})
+            assert await client.receive() == {"id": number, "end": {"status": None}}
+        await eventually(lambda: len(site.requests) == BEGINNING_MAX + 1)
         site.begins.set()
-        messages = [await client.receive() for _ in (*numbers, 1)]
-        assert [each["id"] for each in messages if "begun" in each] == [*numbers]
-        assert messages[-1] == {"id": 1, "end": {"status": None}}
+        begun = [number for number in numbers if number not in (1, numbers[-2])]
+        assert await client.receive() == {"id": begun[0], "begun": {"warnings": []}}
+        messages = [await client.receive() for _ in begun[1:]]
+        assert [each["id"] for each in messages if "begun" in each] == begun[1:]
+
+
+async def test_subscriptions_that_wait_to_begin_end_with_the_others() -> None:
+    site, numbers = Site(recheck_interval_s=0.05), range(1, 3 * BEGINNING_MAX + 1)
+    async with watching(site) as client:
+        site.begins.clear()
+        client.subscribe(*numbers)
+        await eventually(lambda: len(site.requests) == BEGINNING_MAX)
+        del site.users["one"]
+        ends = [await client.receive() for _ in numbers]
+        assert sorted(each["id"] for each in ends) == [*numbers]
+        assert {each["end"]["status"]["code"] for each in ends} == {401}
+        assert await client.close_code() == UNAUTHENTICATED_CODE
 
 
 async def test_a_user_has_so_many_websockets_and_no_more() -> None:
