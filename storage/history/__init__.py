@@ -12,6 +12,7 @@
     thinning   drops versions of little interest
     rewrites   encrypts values again after the key has changed
     past_values  what the history says of the past
+    value_decoder  decodes the values before changes
     undo_log   appends changes, drops the oldest, and reads states of the past
 
 - *Undo, not copies.* Each change keeps the value before it, as the difference from the value after it. To

@@ -13,20 +13,21 @@ from typing import Final, NamedTuple
 from apiserver.storage.history import thinning
 from apiserver.storage.history.digests import KeyDigests
 from apiserver.storage.history.rows import WRITE_BITS
+from apiserver.storage.interface import KeyRange
 
 # Says, as a mark, that rows were deleted, but that their bytes may still be in the file.
 _UNCLEAN: Final = b""
-# Stands for the digest of a key in the mark of a prefix whose changes are not recorded.
-DROPPED: Final = b"dropped"
 NO_DROPS: Final[Mapping[str, int]] = MappingProxyType({})
-TABLE: Final = """
+TABLES: Final = """
 -- The changes of a key up to revision `until` were purged. `scope`: the digest of the key, or of a prefix.
 CREATE TABLE IF NOT EXISTS purged (
     scope BLOB NOT NULL,
     key BLOB NOT NULL,
     until INTEGER NOT NULL,
     PRIMARY KEY (scope, key)
-) WITHOUT ROWID
+) WITHOUT ROWID;
+-- The changes of a prefix of keys, of which `scope` is the digest, up to revision `until` were not recorded.
+CREATE TABLE IF NOT EXISTS dropped (scope BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
 """
 _UNUSED: Final = (
     "DELETE FROM keys WHERE id NOT IN (SELECT key FROM changes)",
@@ -41,6 +42,13 @@ class Purged(NamedTuple):
     objects: int
 
 
+class WantedKeys(NamedTuple):
+    """The keys in a range that match."""
+
+    within: KeyRange
+    matches: Callable[[str], bool]
+
+
 class PurgedKey(NamedTuple):
     """A key of which changes up to a revision were purged. scope: the digest of the scope of the purge."""
 
@@ -49,9 +57,10 @@ class PurgedKey(NamedTuple):
     scope: bytes
 
 
-def matching_keys(connection: sqlite3.Connection, matches: Callable[[str], bool]) -> list[tuple[int, str]]:
-    """Returns the IDs and names of the keys that match."""
-    return [row for row in connection.execute("SELECT id, key FROM keys").fetchall() if matches(row[1])]
+def matching_keys(connection: sqlite3.Connection, wanted: WantedKeys) -> list[tuple[int, str]]:
+    """Returns the IDs and names of the keys that are wanted."""
+    rows = connection.execute("SELECT id, key FROM keys WHERE key >= ? AND key < ?", wanted.within)
+    return [row for row in rows.fetchall() if wanted.matches(row[1])]
 
 
 def delete_keys(
@@ -92,6 +101,7 @@ def delete_until(connection: sqlite3.Connection, revision: int) -> Purged:
     ).fetchone()
     execute("DELETE FROM changes WHERE id <= ?", (last_id,))
     execute("DELETE FROM purged WHERE until <= ? AND scope <> ?", (revision, _UNCLEAN))
+    execute("DELETE FROM dropped WHERE until <= ?", (revision,))
     thinning.forget_until(connection, last_id)
     execute("DELETE FROM spans WHERE until < ?", (revision,))
     execute(
@@ -113,12 +123,14 @@ def mark_unclean(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT OR REPLACE INTO purged VALUES (?, ?, 0)", (_UNCLEAN, _UNCLEAN))
 
 
-def mark_dropped(connection: sqlite3.Connection, dropped: Mapping[str, int], digest: KeyDigests) -> None:
-    """Mark prefixes whose changes up to a revision were not recorded."""
-    connection.executemany(
-        "INSERT OR REPLACE INTO purged VALUES (?, ?, ?)",
-        [(digest(prefix), DROPPED, revision) for prefix, revision in dropped.items()],
-    )
+def mark_dropped(connection: sqlite3.Connection, dropped: Mapping[bytes, int]) -> None:
+    """Mark prefixes, by their digests, whose changes up to a revision were not recorded."""
+    connection.executemany("INSERT OR REPLACE INTO dropped VALUES (?, ?)", dropped.items())
+
+
+def dropped_prefixes(connection: sqlite3.Connection) -> dict[bytes, int]:
+    """Returns up to which revisions changes were not recorded, by the digests of the prefixes."""
+    return dict(connection.execute("SELECT scope, until FROM dropped"))
 
 
 def has_marks(connection: sqlite3.Connection) -> bool:

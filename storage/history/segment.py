@@ -18,7 +18,7 @@ from apiserver.storage.history import deltas, purges, rewrites, thinning
 from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
 from apiserver.storage.history.digests import KeyDigests
-from apiserver.storage.history.purges import PurgedKey
+from apiserver.storage.history.purges import PurgedKey, WantedKeys
 from apiserver.storage.history.rewrites import Rewritten
 from apiserver.storage.history.rows import (
     COLUMNS,
@@ -91,6 +91,7 @@ class Segment:
                 self._prepare()
                 self.spans = self._spans()
                 has_marks = purges.has_marks(self._connection)
+                dropped = purges.dropped_prefixes(self._connection)
                 has_thinned = thinning.has_thinned(self._connection)
         except BaseException:
             self._connection.close()
@@ -98,6 +99,7 @@ class Segment:
         self.reader = SegmentReader(
             *(path, self._connection, digest), has_marks=has_marks, has_thinned=has_thinned
         )
+        self.reader.dropped = dropped
         # Held by each write: in memory, reads use the same connection.
         self._alone = self.reader.lock if path is None else nullcontext()
         # What is looked up for each row; a statement would release the interpreter's lock, and wait for it.
@@ -118,7 +120,7 @@ class Segment:
             self._connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
         elif version != FORMAT:
             raise SegmentDamaged(f"its format is {version}, not {FORMAT}")
-        execute(purges.TABLE)
+        self._connection.executescript(purges.TABLES)
         self._clean_if_possible()
         try:
             execute(f"SELECT {COLUMNS} {FROM} LIMIT 0")
@@ -183,31 +185,31 @@ class Segment:
             with self._transaction():
                 for part in _parts(list(numbered(changes))):
                     self._insert(part)
-                if dropped:
-                    purges.mark_dropped(self._connection, dropped, self._digest)
-                    self.reader.has_marks = True
+                digests = {self._digest(prefix): revision for prefix, revision in dropped.items()}
+                purges.mark_dropped(self._connection, digests)
                 for each in purged:
                     purges.mark(self._connection, each, self._digest)
                     self.reader.has_marks = True
                 self._extend(span, at_ms)
                 spans = self._spans()
             self.spans = spans
+            self.reader.dropped = {**self.reader.dropped, **digests}
 
-    def purge(self, matches: Callable[[str], bool], scope: str) -> tuple[int, frozenset[str]]:
-        """Remove all changes of the keys that match. Returns the number of changes, and the keys.
+    def purge(self, wanted: WantedKeys, scope: str) -> tuple[int, frozenset[str]]:
+        """Remove all changes of some keys. Returns the number of changes, and the keys.
 
         scope: see `UndoLog.purge`.
         Raises OSError; then some of them may still be in the file, and the next purge or start removes them.
         """
         with self._purging():
-            keys = purges.matching_keys(self._connection, matches)
+            keys = purges.matching_keys(self._connection, wanted)
             count = purges.delete_keys(self._connection, keys, scope, self._digest) if keys else 0
         return count, frozenset(key for _, key in keys)
 
-    def keys(self, matches: Callable[[str], bool]) -> Sequence[str]:
-        """Returns the keys that match of which there are changes. Raises SegmentDamaged, OSError."""
+    def keys(self, wanted: WantedKeys) -> Sequence[str]:
+        """Returns the wanted keys of which there are changes. Raises SegmentDamaged, OSError."""
         with sqlite_errors(), self._alone:
-            return [key for _, key in purges.matching_keys(self._connection, matches)]
+            return [key for _, key in purges.matching_keys(self._connection, wanted)]
 
     def purge_until(self, revision: int) -> purges.Purged:
         """Remove all changes up to a revision. Raises as `purge` does."""
@@ -229,6 +231,7 @@ class Segment:
                 yield
             self.spans = self._spans()
             self.reader.has_marks = True
+            self.reader.dropped = purges.dropped_prefixes(self._connection)
             purges.clean(self._connection)
 
     def rewrite(self, position: int, is_wanted: Callable[[str], bool]) -> Rewritten:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -68,6 +68,8 @@ class SegmentReader:
         self.lock = Lock()
         self._is_closed = False
         self.has_marks, self.has_thinned = has_marks, has_thinned
+        # Up to which revisions changes were not recorded, by the digests of prefixes of keys.
+        self.dropped: Mapping[bytes, int] = {}
 
     def close(self) -> None:
         with self.lock:
@@ -153,6 +155,10 @@ class SegmentReader:
         if not self.has_marks:
             return frozenset()
         return frozenset(key for (key,) in self._rows(MARKS, (self._digest(scope), revision)))
+
+    def dropped_until(self, prefix: str) -> int:
+        """Returns the last revision up to which changes of a prefix of keys were not recorded, or 0."""
+        return self.dropped.get(self._digest(prefix), 0)
 
     def purged_until(self, key: str) -> int:
         """Returns the last revision up to which changes of a key were purged; 0 if none were."""

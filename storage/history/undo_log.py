@@ -15,7 +15,6 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from apiserver.storage.history import deltas
 from apiserver.storage.history.changes import (
     PLAIN,
     Change,
@@ -37,12 +36,13 @@ from apiserver.storage.history.past_values import (
     recorded_version,
     version_before_history,
 )
-from apiserver.storage.history.purges import NO_DROPS, Purged, PurgedKey
+from apiserver.storage.history.purges import NO_DROPS, Purged, PurgedKey, WantedKeys
 from apiserver.storage.history.rewrites import NOTHING, Rewritten
 from apiserver.storage.history.rows import position_after, revision_at_position
 from apiserver.storage.history.segment import Segment, spans_of
 from apiserver.storage.history.segment_list import SegmentList
 from apiserver.storage.history.thinning import OldRows, merges
+from apiserver.storage.history.value_decoder import ValueDecoder
 from apiserver.storage.interface import KeyRange
 
 # A limit is kept by dropping this part of it at a time.
@@ -50,6 +50,7 @@ SEGMENTS_MAX: Final = 16
 _T = TypeVar("_T")
 # Keys whose changes are read at once: more are not faster, and these are in memory together.
 KEYS_READ_MAX: Final = 64
+ALL_KEYS: Final = KeyRange("", "\U0010ffff")
 
 
 class Limits(NamedTuple):
@@ -73,6 +74,7 @@ class UndoLog:
     def __init__(self, directory: Path | None, limits: Limits, cipher: Cipher = PLAIN) -> None:
         """directory: None for a history in memory. Raises OSError, DataDirectoryError if it is in use."""
         self._limits, self._cipher = limits, cipher
+        self._decoder = ValueDecoder(cipher)
         self._list = SegmentList(directory, cipher)
         self._segments, self._writing = self._list.segments, self._list.writing
         self.digest = self._list.digest
@@ -164,25 +166,27 @@ class UndoLog:
             self._list.note_spans()
             self._floors.clear()
 
-    def purge(self, matches: Callable[[str], bool], scope: str) -> Purged:
+    def purge(self, matches: Callable[[str], bool], scope: str, within: KeyRange = ALL_KEYS) -> Purged:
         """Remove all changes of the keys that match, so that no file has anything of them.
 
         scope: for which `purged_since` then returns these keys: one of them, or a prefix that only they have.
+        within: a range that has all of them; others are not looked at.
         Raises OSError; then it has to be done again. States before the last of these changes have no value of
         these keys: see `purged_since`.
         """
         count = 0
         keys: set[str] = set()
+        wanted = WantedKeys(within, matches)
         with self._writing:
             segments = self._segments.copy()
             for segment in segments:
                 with self._damage_of(segment):
-                    keys |= {*segment.keys(matches)}
+                    keys |= {*segment.keys(wanted)}
             # Before any of them is removed, as this may end in between.
             self._floors.add(keys, scope, self.recorded, oldest=self.listed_since())
             for segment in self._segments.copy():
                 with self._damage_of(segment):
-                    removed, found = segment.purge(matches, scope)
+                    removed, found = segment.purge(wanted, scope)
                     count += removed
                     keys |= found
             self._list.remove_damaged(segments)
@@ -332,7 +336,7 @@ class UndoLog:
         """Returns the value of a key at a revision. first: that of its first change since."""
         if not chain or chain[0].revision != first:
             return LOST  # The segment has been dropped meanwhile.
-        value = self._undone(key, chain, newest)
+        value = self._decoder.before_all(key, chain, newest)
         # A change between them is missing, or the value could not be read when it was recorded.
         if value is not None and (value.revision > revision or not value.value):
             return LOST
@@ -347,6 +351,17 @@ class UndoLog:
         for segment in self._segments.copy():
             with self._damage_of(segment):
                 found |= segment.reader.purged_keys(scope, revision)
+        return found
+
+    def dropped_until(self, prefix: str) -> int:
+        """Returns the last revision up to which changes of a prefix of keys were dropped; 0 if none were.
+
+        prefix: as in `append`.
+        """
+        found = 0
+        for segment in self._segments.copy():
+            with self._damage_of(segment):
+                found = max(found, segment.reader.dropped_until(prefix))
         return found
 
     def last_creation(self, key: str) -> int:
@@ -386,7 +401,7 @@ class UndoLog:
                 found.append(version_before_history(value))
                 value = LOST
             found.append(recorded_version(change, value))
-            value = self._previous(key, change, value)
+            value = self._decoder.before(key, change, value)
         if value is not None and value is not LOST:
             found.append(version_before_history(value))
         return self._with_marks(key, before, found)[:limit]
@@ -452,7 +467,7 @@ class UndoLog:
 
         newest: the value at revision `until`.
         """
-        return self._undone(key, self._chains([key], Span(revision - 1, until))[key], newest)
+        return self._decoder.before_all(key, self._chains([key], Span(revision - 1, until))[key], newest)
 
     def _chains(self, keys: Sequence[str], span: Span) -> dict[str, list[EncodedValue]]:
         """Returns what decodes the value of each key at the beginning of a span, the oldest change first."""
@@ -467,12 +482,6 @@ class UndoLog:
                 break
         return chains
 
-    def _undone(self, key: str, chain: Sequence[EncodedValue], value: Value | None) -> Value | None:
-        """Returns the value of a key before changes. value: that after them."""
-        for change in reversed(chain):
-            value = self._previous(key, change, value)
-        return value
-
     def _changes(self, key: str, span: Span, limit: int) -> Iterator[RecordedChange]:
         """Yields the last changes of a key in a span, the newest first."""
         for segment in reversed(self._segments.copy()):
@@ -482,13 +491,3 @@ class UndoLog:
                 yield from found
             if limit <= 0:
                 return
-
-    def _previous(self, key: str, change: RecordedChange | EncodedValue, newer: Value | None) -> Value | None:
-        """Returns the value before a change; LOST if it cannot be decoded. newer: that after the change."""
-        if change.encoded is None:
-            return None
-        base = None if newer is None or newer is LOST else newer.value
-        try:
-            return Value(deltas.decode(self._cipher.decrypt(key, change.encoded), base), change.since)
-        except deltas.InvalidDelta:
-            return LOST

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cli.history.command import run as run_history
+from apiserver.storage.history import deltas
 from tests.support.api import Api
 from tests.support.eventually import until
 from tests.support.rbac import grant, rule
@@ -95,11 +96,12 @@ def test_an_object_is_purged(server: ServerProcess, api: Api) -> None:
 
 
 def test_the_content_of_an_object_is_purged(server: ServerProcess, api: Api) -> None:
-    """What is compressed cannot be searched for, but short differences between versions are not."""
+    """What is compressed cannot be searched for, but short differences between large versions are not."""
     path = config_maps("default")
     source = random.Random(1)
     contents = [source.randbytes(24).hex() for _ in range(8)]
-    api.post(path, {"metadata": {"name": "content"}, "data": {"k": ""}}).ok()
+    large = "x" * deltas.DICTIONARY_BYTES
+    api.post(path, {"metadata": {"name": "content"}, "data": {"k": "", "large": large}}).ok()
     for each in contents:
         api.patch(f"{path}/content", {"data": {"k": each}}).ok()
     api.delete(f"{path}/content").ok()

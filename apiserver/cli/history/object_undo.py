@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -52,10 +53,13 @@ class NothingToUndo(CannotUndo):
 
 
 class _Change(NamedTuple):
-    """A change of an object. later: the versions since, the newest first, without what was undone here."""
+    """A change of an object.
+
+    later: returns the versions since, the newest first, without what was undone here.
+    """
 
     version: ListedVersion
-    later: Sequence[ListedVersion]
+    later: Callable[[], Sequence[ListedVersion]]
 
     def __str__(self) -> str:
         return f"change {self.version.revision} by {_author(self.version)}"
@@ -89,8 +93,10 @@ class Undo:
         self._client = client
         self._query = urlencode({"fieldManager": FIELD_MANAGER, **query})
         self._is_dry_run, self._note = bool(query), " (server dry run)" if query else ""
-        # Those that were read, and the others: reading them again for each change takes long.
+        # Those that were read, their places by revision, and the others: to read them, or to look through
+        # them, again for each change takes long.
         self._versions: list[ListedVersion] = []
+        self._places: dict[int, int] = {}
         self._unread = client.all_versions()
         self._plan: _Plan | None = None
         # The revisions of changes that were undone, and of the writes that did it.
@@ -120,28 +126,33 @@ class Undo:
         self._done.add(str(at))
 
     def _find(self, revision: int | None) -> _Change:
-        later: list[ListedVersion] = []
-        for version in self._all_versions():
+        first = 0 if revision is None else self._places.get(revision, len(self._versions))
+        for place, version in self._versions_from(first):
             is_it = version.revision == revision if revision is not None else version.subresource != "status"
             if is_it and version.is_recorded:
-                return _Change(version, later)
+                return _Change(version, partial(self._later, place))
             if is_it or (revision is not None and version.revision < revision):
                 break
-            if str(version.revision) not in self._done:
-                later.append(version)
         which = "a change to undo" if revision is None else f"change {revision}"
         raise CannotUndo(f"the history of {self._client.title} does not have {which}")
 
-    def _all_versions(self) -> Iterator[ListedVersion]:
-        """Yields the versions from before the first change was undone. Raises RequestFailed."""
-        yield from self._versions
+    def _versions_from(self, first: int) -> Iterator[tuple[int, ListedVersion]]:
+        """Yields the versions from before the first change was undone, with their places, from one on.
+
+        Raises RequestFailed.
+        """
+        yield from enumerate(islice(self._versions, first, None), first)
         try:
             for version in self._unread:
+                place = self._places[version.revision] = len(self._versions)
                 self._versions.append(version)
-                yield version
+                yield place, version
         except RequestFailed:
-            self._versions, self._unread = [], self._client.all_versions()
+            self._versions, self._places, self._unread = [], {}, self._client.all_versions()
             raise
+
+    def _later(self, place: int) -> Sequence[ListedVersion]:
+        return [each for each in self._versions[:place] if str(each.revision) not in self._done]
 
     # ---- writes
 
@@ -179,7 +190,7 @@ class Undo:
         """Create a deleted object again."""
         client = self._client
         if states.live is not None:
-            again = change.later[-1:]
+            again = change.later()[-1:]
             raise CannotUndo(f"{client.title} has been created again{_since(again)} after its deletion")
         if (client.group, client.resource) == _SECRETS:
             raise CannotUndo(f"{client.title} cannot be created again: the history has no values of Secrets")
@@ -274,7 +285,7 @@ class Undo:
 
     def _replaced(self, change: _Change) -> CannotUndo:
         """Returns the error for an object that has been deleted since."""
-        deletions = [each for each in change.later if each.is_deleted]
+        deletions = [each for each in change.later() if each.is_deleted]
         return CannotUndo(f"{self._client.title} has been deleted{_since(deletions[-1:])} after {change}")
 
     def _conflict(self, change: _Change, paths: Sequence[Path]) -> CannotUndo:
@@ -289,7 +300,7 @@ class Undo:
 
     def _writers(self, change: _Change, path: Path) -> Sequence[ListedVersion]:
         """Returns the last version that has changed a field since; none if it is not recorded."""
-        for version in change.later:
+        for version in change.later():
             if _may_have_changed(version, path):
                 old, new = (
                     ABSENT if state is None else value_at(state, path)

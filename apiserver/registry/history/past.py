@@ -19,7 +19,6 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.history.changes import Span
 from apiserver.storage.history.past_values import HistoryGap, RecordedVersion, Value
-from apiserver.storage.history.purges import DROPPED
 from apiserver.storage.history.undo_log import UndoLog
 from apiserver.storage.interface import KeyRange, ReadAt, Stored
 from apiserver.storage.keys import after
@@ -349,7 +348,7 @@ class PastReads:
     def _is_dropped(self, key: str, revision: int) -> bool:
         """Whether changes of the resource of a key after a revision were not recorded."""
         resource = self._forms.resource_of(key)
-        return DROPPED in self._history.purged_since(resource, revision)
+        return self._history.dropped_until(resource) > revision
 
     def _value(self, version: KeyVersion[StoredObject] | None) -> Value | None:
         """Returns the recorded form of a current object."""

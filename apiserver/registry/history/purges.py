@@ -13,7 +13,8 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.storage.history.purges import Purged
 from apiserver.storage.history.undo_log import UndoLog
-from apiserver.storage.keys import CORE_GROUP, resource_of
+from apiserver.storage.interface import KeyRange
+from apiserver.storage.keys import CORE_GROUP, after, resource_of
 
 
 class Purges:
@@ -32,22 +33,24 @@ class Purges:
     async def of_object(self, resource: ServedResource, namespace: str, name: str) -> Purged:
         """Remove all changes of an object. Raises NotFound if there are none, and none were purged before."""
         key = self._registry.key(resource, namespace, name)
-        return await self._purge(key.__eq__, key, NotFound(resource.group_resource, name))
+        purge = partial(self._history.purge, key.__eq__, key, KeyRange(key, after(key)))
+        return await self._purge(purge, key, NotFound(resource.group_resource, name))
 
     async def of_namespace(self, name: str) -> Purged:
         """Remove all changes of a Namespace, and of what is or was in it. Raises as `of_object`."""
         # No key has this prefix, and no read: a Namespace has nothing below its key.
         scope = f"{self._prefix}/{CORE_GROUP}/namespaces/{name}/"
         missing = NotFound(GroupResource("", "namespaces"), name)
-        return await self._purge(partial(self._is_in, name), scope, missing)
+        purge = partial(self._history.purge, partial(self._is_in, name), scope)
+        return await self._purge(purge, scope, missing)
 
     async def before(self, moment: str) -> Purged:
         """Remove all changes before a moment, that itself excluded. Raises BadRequest if it is none."""
         revision = await self._past.revision_before(moment)
         return await self._run(partial(self._history.purge_until, revision))
 
-    async def _purge(self, matches: Callable[[str], bool], scope: str, missing: NotFound) -> Purged:
-        purged = await self._run(partial(self._history.purge, matches, scope))
+    async def _purge(self, purge: Callable[[], Purged], scope: str, missing: NotFound) -> Purged:
+        purged = await self._run(purge)
         # A purge that is done again, as it could not be completed, may find nothing more to remove.
         if not purged.changes and not await self._past.read(partial(self._history.purged_since, scope, 0)):
             raise missing

@@ -118,24 +118,32 @@ class RecentChanges:
     # ---- in the thread of the history
 
     def _changes(self, located: Sequence[_Located], keys: Mapping[str, HistoryKey]) -> Sequence[_ReadChange]:
-        """Raises HistoryGap if a change cannot be read any more."""
+        """Returns the changes without those that were purged meanwhile.
+
+        Raises HistoryGap if another one cannot be read any more.
+        """
         of_keys: dict[str, list[_Located]] = {}
         for each in located:
             of_keys.setdefault(each.change.key, []).append(each)
         found: dict[int, _ReadChange] = {}
         for key, changes in of_keys.items():
             begin = self._past.begin(keys[key])
-            versions = self._versions(keys[key], [each.change.revision for each in changes])
-            for each, (version, before) in zip(changes, versions, strict=True):
-                change = PlacedChange(each.place, each.name, version, before)
-                found[each.change.position] = _ReadChange(change, begin)
-        return [found[each.change.position] for each in located]
+            versions = {
+                version.revision: (version, before)
+                for version, before in self._versions(keys[key], [each.change.revision for each in changes])
+            }
+            for each in changes:
+                if each.change.revision in versions:
+                    change = PlacedChange(each.place, each.name, *versions[each.change.revision])
+                    found[each.change.position] = _ReadChange(change, begin)
+        return [found[each.change.position] for each in located if each.change.position in found]
 
     def _versions(
         self, known: HistoryKey, revisions: Sequence[int]
     ) -> Iterator[tuple[RecordedVersion, RecordedVersion | None]]:
-        """Yields versions of a key, each with the one before. revisions: theirs, the newest first.
+        """Yields versions of a key, each with the one before, but none that were purged meanwhile.
 
+        revisions: theirs, the newest first.
         Many are read at once, as each is decoded from those after it. There may be others between them.
         """
         wanted = deque(revisions)
@@ -149,8 +157,11 @@ class RecentChanges:
             for version, before in zip(versions, (*versions[1:], *ended), strict=False):
                 if wanted and version.revision == wanted[0]:
                     wanted.popleft()
-                    yield version, before
+                    if not version.is_purged:
+                        yield version, before
             if len(wanted) == remaining:
+                if self._history.purged_since(known.key, wanted[0] - 1):
+                    return
                 raise HistoryGap(self._history.listed_since())
 
 

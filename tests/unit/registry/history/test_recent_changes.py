@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -33,7 +33,8 @@ from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.history.changes import Author, Span
 from apiserver.storage.history.undo_log import Limits, UndoLog
-from apiserver.storage.interface import Put
+from apiserver.storage.interface import KeyRange, Put
+from apiserver.storage.keys import after
 from tests.support.served import TABLE
 from tests.unit.registry.history.test_authors import Call
 from tests.unit.registry.history.test_recorder import PREFIX, Recording, running, value
@@ -46,7 +47,7 @@ class Reading:
     """A history of ConfigMaps, and what a user who may see `open_namespaces` is asked and told."""
 
     def __init__(self, store: EmbeddedStore, *, closed: frozenset[str] = frozenset()) -> None:
-        log = UndoLog(None, Limits(bytes_max=1 << 30, age_s_max=1e9))
+        log = self.log = UndoLog(None, Limits(bytes_max=1 << 30, age_s_max=1e9))
         self.recording = Recording(store, log)
         storage = ObjectStorage(
             store=store, cache=self.recording.cache, own_writes=OwnWrites(), prefix=PREFIX
@@ -62,6 +63,8 @@ class Reading:
         )
         self._changes = RecentChanges(self.past, log, ServedTable(TABLE), PREFIX)
         self._closed = closed
+        # Called when a right is asked for, which is between the parts of a read.
+        self.meanwhile: Callable[[], object] = lambda: None
         self.asked: Counter[Place] = Counter()
 
     async def write(self, keys: Sequence[str], text: str, user: str) -> None:
@@ -78,6 +81,7 @@ class Reading:
 
     async def _may_see(self, place: Place) -> bool:
         self.asked[place] += 1
+        self.meanwhile()
         return place.namespace not in self._closed
 
     async def page(self, span: Span, position: int = 0, user: str = "", limit: int = LIMIT) -> ChangesPage:
@@ -166,3 +170,13 @@ async def test_each_change_has_the_state_before_it_though_others_were_in_between
             assert [each.version.value for each in found] == [value(str(number)) for number in numbers[::-1]]
             before = [None if each.before is None else each.before.value for each in found]
             assert before == [value(str(number - 1)) if number else None for number in numbers[::-1]]
+
+
+async def test_what_is_purged_meanwhile_is_left_out() -> None:
+    async with reading() as made:
+        for number in range(3):
+            await made.write(["a/kept", "a/purged"], str(number), "ann")
+        span, purged = await made.past.span("", ""), f"{PREFIX}/core/configmaps/a/purged"
+        made.meanwhile = lambda: made.log.purge(purged.__eq__, purged, KeyRange(purged, after(purged)))
+        page = await made.page(span)
+        assert (names(page), page.position) == (["kept"] * 3, 0)
