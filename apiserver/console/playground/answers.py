@@ -23,8 +23,6 @@ RESULT_BYTES_MAX: Final = 256 * 1024
 RESULT_BYTES_ON_LOOP_MAX: Final = 16 * 1024
 # Messages may quote keys and names of any length.
 MESSAGE_LENGTH_MAX: Final = 1_024
-# More characters of expressions take more than some milliseconds to compile.
-CHARACTERS_ON_LOOP_MAX: Final = 500
 _NO_FORM: Final = "the result has no form in JSON"
 
 

@@ -31,7 +31,6 @@ from apiserver.cel.library.authorizer import (
 )
 from apiserver.cel.types import DYN, Type
 from apiserver.console.playground.answers import (
-    CHARACTERS_ON_LOOP_MAX,
     Answer,
     FoundIssue,
     evaluate,
@@ -57,7 +56,7 @@ def evaluate_policy(
     known: see `variables_of`. types: those of the objects; None if they are unknown. version: the parts of
     the language that new policies may use. is_bounded: on the event loop. Raises TakesLong, DecisionNeeded.
     """
-    if is_bounded and question.characters > CHARACTERS_ON_LOOP_MAX:
+    if is_bounded and question.takes_long:
         raise TakesLong
     compilation = _Compilation(question, version)
     if compilation.compiled is None:

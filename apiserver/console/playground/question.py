@@ -15,6 +15,10 @@ from apiserver.meta.vocabulary import Document
 VARIABLES_MAX: Final = 100
 # A schema may be nested as deeply as 64 KiB of field names allow; no definition that is known is.
 PATH_STEPS_MAX: Final = 64
+# More characters of expressions take more than some milliseconds to compile.
+CHARACTERS_ON_LOOP_MAX: Final = 500
+# Functions with patterns: one of 20 characters, with a class of Unicode, takes ten milliseconds to compile.
+_WITH_PATTERNS: Final = re.compile("matches|find")
 # Characters of a value that an error quotes.
 _QUOTED_MAX: Final = 64
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -64,7 +68,17 @@ class Question(NamedTuple):
     @property
     def characters(self) -> int:
         """The length of all expressions."""
-        return len(self.expression) + sum(len(text) for _, text in self.variables)
+        return sum(map(len, self.texts))
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """All expressions."""
+        return [self.expression, *(text for _, text in self.variables)]
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether it may take longer to compile the expressions than the event loop can wait."""
+        return self.characters > CHARACTERS_ON_LOOP_MAX or any(map(_WITH_PATTERNS.search, self.texts))
 
 
 def question_of(document: Any) -> Question:

@@ -16,7 +16,6 @@ from apiserver.cel.syntax import InvalidExpression, Node
 from apiserver.cel.types import DYN, Type
 from apiserver.cel.values import NONE, OptionalValue
 from apiserver.console.playground.answers import (
-    CHARACTERS_ON_LOOP_MAX,
     Answer,
     EstimatedCost,
     FoundIssue,
@@ -77,7 +76,7 @@ def evaluate_rule(
     `evaluate_policy`. Raises BadRequest for a path that leads nowhere in the schema, TakesLong.
     """
     place = _find(question, schema or {}, extensions)
-    if is_bounded and (question.characters > CHARACTERS_ON_LOOP_MAX or _is_large(place.schema)):
+    if is_bounded and (question.takes_long or _is_large(place.schema)):
         raise TakesLong
     is_root = schema is not None and not question.path
     type_ = DYN if schema is None else SchemaTypes(extensions).of(place.schema, place.name, is_root=is_root)
