@@ -427,6 +427,15 @@ def test_the_websocket_is_closed_when_the_server_stops(tmp_path_factory: pytest.
         assert "Traceback" not in server.stderr
 
 
+def test_it_lasts_longer_than_requests_may(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", "--request-timeout=1s") as server, watching(server) as client:
+        path = watch_of("/api/v1/podtemplates", "timeoutSeconds=3")
+        client.begin(1, path)
+        client.begin(2, path)
+        assert [client.end(number) for number in (1, 2)] == [None, None]
+        client.begin(1, path)
+
+
 def test_what_the_audit_log_has(tmp_path: Path) -> None:
     """The handshake, and each subscription as the watch that it is."""
     flags = audit_flags(tmp_path)

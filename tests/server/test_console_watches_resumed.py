@@ -1,6 +1,6 @@
 """Watches on /console/watches that are interrupted at any moment miss no event, and see none twice.
 
-Each is compared, byte for byte, with one ordinary watch of the same changes. Row M01.
+Each is compared, byte for byte, with one ordinary watch of the same changes.
 """
 
 from __future__ import annotations
