@@ -65,7 +65,7 @@ STOPS: Final[Mapping[str, Stop]] = {
     "overview": Stop(_WEB, "ReplicaSet web-"),
     "yaml": Stop(f"{_WEB}?tab=yaml", "progressDeadlineSeconds"),
     "fields": Stop(f"{_WEB}?tab=form", "Number of desired pods."),
-    "history": Stop(f"{_WEB}?tab=history", "availableReplicas"),
+    "history": Stop(f"{_WEB}?tab=history", "Undo this change…"),
     "edit": Stop("#/edit/apps/v1/deployments/default/web", "matchLabels"),
     "create": Stop("#/create/core/v1/configmaps?ns=default", "ConfigMap"),
     "changes": Stop("#/changes", "deployments default/web"),
@@ -75,7 +75,7 @@ STOPS: Final[Mapping[str, Stop]] = {
     "definition": Stop("#/definitions/example.com/v1/widgets", "In the store"),
     "cel": Stop("#/cel", "bool"),
     "deprecations": Stop("#/deprecations", "Requests since"),
-    "health": Stop("#/health", "checks pass"),
+    "health": Stop("#/health", " ms"),
     "tests": Stop("#/tests", "simulated-0"),
 }
 
@@ -99,7 +99,7 @@ async def show(visit: Visit, name: str) -> Page:
 
 
 async def _make_pictures() -> None:
-    size: Any = {"width": 1120, "height": 700}
+    size: Any = {"width": 1040, "height": 640}
     with (
         tempfile.TemporaryDirectory() as directory,
         ServerProcess(Path(directory) / "data", *FLAGS) as server,

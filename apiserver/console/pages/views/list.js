@@ -16,7 +16,7 @@ import { Namespaces } from "./namespaces.js";
 
 const ROW_HEIGHT = 30;
 // Of a column, in characters: measured on as many rows as may be seen at first.
-const WIDTH = { min: 6, max: 44, sample: 200, margin: 3 };
+const WIDTH = { min: 6, least: 18, max: 44, mark: 4, sample: 200, margin: 3 };
 
 export default function List() {
   const [, group, version, resource] = route.value.steps;
@@ -221,7 +221,7 @@ function cellOf(column, index) {
 /** @param {any} props */
 function Grid({ label, columns, rows, at, marked, canMark, sorting, onSort, onMark, onCursor, link }) {
   const widths = useMemo(
-    () => template(columns, rows, canMark),
+    () => widthsOf(columns, rows, canMark),
     [columns.map((/** @type {Shown} */ each) => each.name).join(), rows.length > 0, canMark],
   );
   const nameAt = columns.findIndex((/** @type {Shown} */ each) => each.index === 0);
@@ -235,7 +235,7 @@ function Grid({ label, columns, rows, at, marked, canMark, sorting, onSort, onMa
       class=${`row ${index === at ? "current" : ""} ${each.isEnding ? "ending" : ""}`}
       aria-rowindex=${index + 2}
       aria-selected=${canMark ? marked.has(each.key) : undefined}
-      style=${{ gridTemplateColumns: widths, height: ROW_HEIGHT }}
+      style=${widths}
       onClick=${() => onCursor(each)}
     >
       ${
@@ -250,7 +250,7 @@ function Grid({ label, columns, rows, at, marked, canMark, sorting, onSort, onMa
       })}
     </div>`;
   };
-  const head = html`<div role="row" class="row" aria-rowindex="1" style=${{ gridTemplateColumns: widths, height: ROW_HEIGHT }}>
+  const head = html`<div role="row" class="row" aria-rowindex="1" style=${widths}>
     ${canMark && html`<span role="columnheader" aria-label="Marked"></span>`}
     ${columns.map((/** @type {Shown} */ column) => {
       const isSorted = sorting && column.index === sorting.column;
@@ -279,22 +279,28 @@ function Grid({ label, columns, rows, at, marked, canMark, sorting, onSort, onMa
 }
 
 /**
- * The widths of columns, which stay while rows scroll.
+ * The widths of columns, as styles of each row: they stay while rows scroll.
  * @param {Shown[]} columns
  * @param {Row[]} rows
  * @param {boolean} canMark
  */
-function template(columns, rows, canMark) {
+function widthsOf(columns, rows, canMark) {
   const sample = rows.slice(0, WIDTH.sample);
-  const widths = columns.map((column) => {
+  const fitting = columns.map((column) => {
     const longest = sample.reduce(
       (length, row) => Math.max(length, column.cell(row).length),
       column.name.length + 2,
     );
-    const fitting = Math.min(Math.max(longest + WIDTH.margin, WIDTH.min), WIDTH.max);
-    return `minmax(${Math.min(fitting, 16)}ch, ${fitting}fr)`;
+    return Math.min(Math.max(longest + WIDTH.margin, WIDTH.min), WIDTH.max);
   });
-  return [...(canMark ? ["2.2em"] : []), ...widths].join(" ");
+  const least = fitting.map((width) => Math.min(width, WIDTH.least));
+  const tracks = fitting.map((width, at) => `minmax(${least[at]}ch, ${width}fr)`);
+  const total = least.reduce((sum, width) => sum + width, WIDTH.mark);
+  return {
+    gridTemplateColumns: [...(canMark ? [`${WIDTH.mark}ch`] : []), ...tracks].join(" "),
+    minWidth: `${total}ch`,
+    height: ROW_HEIGHT,
+  };
 }
 
 const BAD =
