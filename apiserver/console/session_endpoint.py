@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from aiohttp import hdrs
@@ -66,6 +66,10 @@ class SessionEndpoint:
             return
         try:
             document = await read_small_document(call)
+            if not document and not _sent_cookies(call):
+                # The first thing that a page asks for is no failure.
+                await send(call, 204, b"", "")
+                return
             # The request has no deadline, as those of authenticated users have.
             async with asyncio.timeout(ANSWER_S):
                 session = await self._session(call, document)
@@ -166,13 +170,17 @@ def _sent_cookie(call: ApiCall) -> str:
 
     Another server of the same domain can set one, too, but not replace ours.
     """
+    found = _sent_cookies(call)
+    if len(found) != 1:
+        raise Unauthorized(f"console session: {len(found)} cookies")
+    return found[0]
+
+
+def _sent_cookies(call: ApiCall) -> Sequence[str]:
     wanted = _cookie_name(call)
     pairs = (
         pair.strip().partition("=")
         for header in call.request.headers.getall(hdrs.COOKIE, ())
         for pair in header.split(";")
     )
-    found = [value for name, _, value in pairs if name == wanted]
-    if len(found) != 1:
-        raise Unauthorized(f"console session: {len(found)} cookies")
-    return found[0]
+    return [value for name, _, value in pairs if name == wanted]

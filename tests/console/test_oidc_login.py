@@ -47,7 +47,7 @@ async def test_a_login_at_the_issuer_leads_back_to_the_view(browser: Browser, tm
         until(lambda: api.get("/console/config").ok()["oidc"], bool, "the issuer is found")
         async with Visit(browser, server) as visit:
             button = visit.page.get_by_role("button", name="Log in with the identity provider")
-            logged_in = visit.page.get_by_text(f"{provider.issuer}#alice")
+            logged_in = visit.page.locator("header").get_by_text(f"{provider.issuer}#alice")
             provider.error = "access_denied"
             await visit.show(LIST)
             await button.click()

@@ -42,6 +42,19 @@ async def test_a_code_logs_in_once_and_the_cookie_after_a_reload(visit: Visit, a
     await page.get_by_role("alert").wait_for()
 
 
+async def test_a_link_takes_over_no_session(visit: Visit, api: Api) -> None:
+    """Somebody else may have sent it, to see what the victim writes in the attacker's name."""
+    await visit.log_in(account_token(api, "victim"), view=LIST)
+    name = visit.page.locator("header .user")
+    for choice, user in (("Stay logged in", "victim"), ("Use the login of the link", "admin")):
+        await visit.page.goto("about:blank")
+        await visit.show(f"#code={code_of(api)}")
+        await visit.page.get_by_role("dialog", name="Another login").wait_for()
+        assert await name.inner_text() == "system:serviceaccount:default:victim"
+        await visit.page.get_by_role("button", name=choice).click()
+        await name.filter(has_text=user).wait_for()
+
+
 async def test_a_wrong_token_is_refused_with_a_reason(visit: Visit) -> None:
     await visit.page.goto(visit.url)
     await visit.page.get_by_label("Or paste a bearer token").fill("guessed")

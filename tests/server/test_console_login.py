@@ -311,7 +311,6 @@ MALFORMED: Final[dict[str, tuple[bytes, int]]] = {
     "a token of nobody": (b'{"token":"nobody-token"}', 401),
     "a guessed code": (b'{"code":"console-code.AAAA"}', 401),
     "a code of another form": (b'{"code":"A"}', 401),
-    "no cookie": (b"{}", 401),
 }
 
 
@@ -339,8 +338,16 @@ COOKIES: Final = {
     "two of them": "{0}; {0}",
     "one without a value": "{name}=",
     "one that was cut": "{0:.60}",
-    "of another server on the host": "__Secure-console-1={value}",
 }
+
+
+@pytest.mark.parametrize(
+    "name", ["", "__Secure-console-1"], ids=["none", "one of another server on the host"]
+)
+def test_without_a_cookie_there_is_no_session(page: Api, name: str) -> None:
+    value = cookie_of(log_in(page, {"token": "alice-token"})).partition("=")[2]
+    answer = log_in(page, {}, **({"Cookie": f"{name}={value}"} if name else {}))
+    assert (answer.status, answer.body) == (204, b"")
 
 
 @pytest.mark.parametrize("sent", COOKIES.values(), ids=COOKIES)

@@ -22,6 +22,9 @@ export const login = signal({ isWanted: false, reason: "" });
 /** @type {import("./vendor/preact.js").Signal<Config>} */
 export const config = signal({ readOnly: false, oidc: null });
 
+/** A code of a link, which somebody who is logged in already may use or not; empty if there is none. */
+export const offeredCode = signal("");
+
 let token = "";
 let timer = 0;
 /** @type {Promise<boolean> | null} */
@@ -49,7 +52,10 @@ export async function begin() {
   if (code) {
     history.replaceState(null, "", "#/");
     dispatchEvent(new HashChangeEvent("hashchange"));
-    return open({ code });
+    // Anybody can send a link that logs in as somebody else: it takes over no session without being asked for.
+    if (!(await open({}, ""))) return open({ code });
+    offeredCode.value = code;
+    return true;
   }
   const answered = new URLSearchParams(location.search);
   if (answered.has("state")) return finishOidc(answered);
@@ -57,7 +63,7 @@ export async function begin() {
 }
 
 /**
- * Opens a session. Returns whether there is one now.
+ * Opens a session; without a proof the one of the cookie. Returns whether there is one now.
  * @param {{code?: string, token?: string, oidc?: {code: string, verifier: string, redirectURI: string}}} proof
  * @param {string} [reason] what to say if it fails, instead of the server's answer
  */
@@ -71,6 +77,10 @@ export async function open(proof, reason) {
     });
   } catch {
     login.value = { isWanted: !user.value, reason: "The server cannot be reached." };
+    return false;
+  }
+  if (answer.status === 204) {
+    login.value = { isWanted: true, reason: "" };
     return false;
   }
   const body = await answer.json().catch(() => ({}));

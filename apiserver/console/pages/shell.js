@@ -3,7 +3,7 @@ import { Dialog, ErrorNotice, Loading, useKeys } from "./elements.js";
 import { currentKeys } from "./keyboard.js";
 import { listed, search, typeSteps } from "./resource_types.js";
 import { go, href, route } from "./router.js";
-import { config, login, logOut, open, startOidc, user } from "./session.js";
+import { config, login, logOut, offeredCode, open, startOidc, user } from "./session.js";
 import { html, signal, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact.js";
 import { connection } from "./watches.js";
 
@@ -75,7 +75,7 @@ export function Shell() {
       <main id="main" tabindex="-1">${user.value ? html`<${View} />` : !login.value.isWanted && html`<${Loading} />`}</main>
     </div>
     ${overlay.value === "palette" && html`<${Palette} />`} ${overlay.value === "help" && html`<${Help} />`}
-    ${login.value.isWanted && html`<${Login} />`}`;
+    ${offeredCode.value && html`<${OtherLogin} />`} ${login.value.isWanted && html`<${Login} />`}`;
 }
 
 /** @param {Event} event */
@@ -235,6 +235,21 @@ function Help() {
       )}
     </dl>
     <button onClick=${() => (overlay.value = "")}>Close</button>
+  </${Dialog}>`;
+}
+
+function OtherLogin() {
+  const refuse = () => (offeredCode.value = "");
+  const accept = async () => {
+    if (await open({ code: offeredCode.value })) location.reload();
+    refuse();
+  };
+  return html`<${Dialog} title="Another login" onClose=${refuse}>
+    <p>The link that you have followed logs you in. You are logged in already, as ${user.value?.username}.</p>
+    <div class="buttons">
+      <button onClick=${refuse}>Stay logged in</button>
+      <button onClick=${accept}>Use the login of the link</button>
+    </div>
   </${Dialog}>`;
 }
 

@@ -9,7 +9,7 @@ import { effect, signal } from "./vendor/preact.js";
 const PROTOCOL = "watches.v1";
 // How the server closes a socket whose credentials are no longer valid.
 const UNAUTHENTICATED = 4401;
-const RETRY_MS = { first: 250, last: 15_000 };
+const RETRY_MS = { first: 250, last: 4_000 };
 
 /**
  * @typedef {object} Watch
