@@ -132,7 +132,8 @@ def build_core(config: Config, store: Storage, is_stale: IsStale | None, inputs:
         from apiserver.app.history import open_history
 
         history = open_history(config, store, catalogue, inputs.cipher, clock.time)
-        cache.follow(history.recorder)
+        if history.recorder is not None:
+            cache.follow(history.recorder)
     storage = ObjectStorage(
         store=store,
         cache=cache,

@@ -167,8 +167,8 @@ def _history_handlers(
     reads = history.reads(core.registry, prefix, core.clock)
     changes = RecentChanges(reads, history.log, core.served, prefix)
     handlers = PastHandlers(reads, changes, encoders, core.brand, authorize)
-    purges = PurgeHandlers(Purges(reads, history.log, history.recorder, core.registry, prefix))
-    rewrites = history_rewrite.RewriteHandler(reads, history.log, history.recorder, prefix)
+    purges = PurgeHandlers(Purges(reads, history.log, history.writes, core.registry, prefix))
+    rewrites = history_rewrite.RewriteHandler(reads, history.writes, prefix)
     return HistoryHandlers(
         state=handlers.state,
         versions=handlers.versions,

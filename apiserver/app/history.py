@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from apiserver.app.background import BackgroundTask
@@ -10,12 +11,14 @@ from apiserver.app.serving.listening import CannotStart
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.registry.history.authors import AuthorNotes
+from apiserver.registry.history.follower import Follower, RecorderEndpoint, require_short
 from apiserver.registry.history.forms import RecordedForms, RecordedValues
 from apiserver.registry.history.past import PastReads
 from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recorder import Recorder
 from apiserver.registry.history.thinning import Thinning
-from apiserver.registry.own_writes import OwnWrites
+from apiserver.registry.history.writes import HistoryWrites, OwnWrites
+from apiserver.registry.own_writes import OwnWrites as KnownWrites
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_version_decoder import StoredKinds, StoredVersionDecoder
 from apiserver.storage.errors import DataDirectoryError
@@ -31,11 +34,17 @@ MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
 class History(NamedTuple):
     """The history of a server.
 
+    recorder: None if another process records the history. access: what reads wait for: the recorder, or what
+    follows it. writes: changes it.
+    directory: of the history, if other processes read it; else None.
     note: returns the note about the author of a write.
     """
 
     log: UndoLog
-    recorder: Recorder
+    recorder: Recorder | None
+    access: Recorder | Follower
+    writes: HistoryWrites
+    directory: Path | None
     forms: RecordedForms
     decode: StoredVersionDecoder
     note: Callable[[], bytes]
@@ -46,7 +55,7 @@ class History(NamedTuple):
         return PastReads(
             registry,
             self.log,
-            self.recorder,
+            self.access,
             self.forms,
             self.decode,
             clock,
@@ -55,9 +64,14 @@ class History(NamedTuple):
 
     def tasks(self, registry: Registry, prefix: str, clock: Callable[[], float]) -> Iterator[BackgroundTask]:
         """Yields what records changes, and drops old versions. prefix, clock: as for `reads`."""
-        yield BackgroundTask("history", self.recorder.run)
+        yield BackgroundTask("history", self.access.run)
+        if self.recorder is None:
+            return
+        past = self.reads(registry, prefix, clock)
+        if self.directory is not None:
+            endpoint = RecorderEndpoint(past, self.writes, self.directory)
+            yield BackgroundTask("history-endpoint", endpoint.run)
         if self.forms.policy.thins_any:
-            past = self.reads(registry, prefix, clock)
             thinning = Thinning(past, self.log, self.recorder, self.forms, clock)
             yield BackgroundTask("history-thinning", thinning.run)
 
@@ -70,19 +84,34 @@ def open_history(
     Raises CannotStart.
     """
     storage, prefix = config.storage, config.storage.etcd_prefix
-    if config.serving.workers > 1:
-        raise CannotStart("--history cannot be used with --workers: only one process can write the history")
     in_memory = storage.storage_backend == flag_values.MEMORY and storage.history_dir is None
     directory = None if in_memory else storage.history_dir or config.serving.data_dir / "history"
     bytes_max = min(storage.history_bytes_max, MEMORY_BYTES_MAX) if in_memory else storage.history_bytes_max
     # Not those of the cache, as `decode` is used in another thread.
     decode, caught_up = (
-        StoredVersionDecoder(known, kinds, prefix=prefix) for known in (RecordedValues(), OwnWrites())
+        StoredVersionDecoder(known, kinds, prefix=prefix) for known in (RecordedValues(), KnownWrites())
     )
+    limits = Limits(bytes_max, storage.history_retention_s)
+    policy = HistoryPolicy(storage.history_rules, prefix)
+    has_others = config.serving.workers > 1
     try:
-        log = UndoLog(directory, Limits(bytes_max, storage.history_retention_s), cipher or PLAIN)
-        forms = RecordedForms(prefix, log.digest.secret, HistoryPolicy(storage.history_rules, prefix))
-        recorder = Recorder(log, store, caught_up, forms, prefix=prefix, clock=clock)
+        if has_others and directory is not None:
+            require_short(directory.absolute())
+        try:
+            log = UndoLog(directory, limits, cipher or PLAIN)
+        except DataDirectoryError:
+            if not has_others:
+                raise
+            # Another worker has its lock.
+            log = UndoLog(directory, limits, cipher or PLAIN, follows=True)
+        forms = RecordedForms(prefix, log.digest.secret, policy)
     except (OSError, DataDirectoryError) as error:
         raise CannotStart(f"cannot use the history in {directory}: {error}") from None
-    return History(log, recorder, forms, decode, AuthorNotes(clock).note)
+    note = AuthorNotes(clock).note
+    if log.follows:
+        assert directory is not None
+        follower = Follower(log, directory)
+        return History(log, None, follower, follower, directory, forms, decode, note)
+    recorder = Recorder(log, store, caught_up, forms, prefix=prefix, clock=clock)
+    writes = OwnWrites(log, recorder, prefix)
+    return History(log, recorder, recorder, writes, directory if has_others else None, forms, decode, note)

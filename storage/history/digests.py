@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,9 @@ from apiserver.storage.private_directories import make_directory
 
 DIGEST_BYTES: Final = 16
 _SECRET_BYTES: Final = 32
+# How long to wait for a process that has just begun: it makes the key as soon as it has the lock.
+_WAITS_MAX: Final = 500
+_WAIT_S: Final = 0.01
 
 
 class KeyDigests:
@@ -25,17 +29,23 @@ class KeyDigests:
         return hashlib.blake2b(encoded(key), digest_size=DIGEST_BYTES, key=self.secret).digest()
 
 
-def key_digests(directory: Path | None) -> KeyDigests:
+def key_digests(directory: Path | None, *, waits: bool = False) -> KeyDigests:
     """Returns the digests of the history in a directory, which has their key since the first time.
 
-    directory: None for a key that lasts as long as the process. Raises OSError.
+    directory: None for a key that lasts as long as the process. waits: for another process, to make the key.
+    Raises OSError.
     """
     if directory is None:
         return KeyDigests(os.urandom(_SECRET_BYTES))
     path = directory / "digest.key"
-    with contextlib.suppress(FileNotFoundError):
-        if len(secret := path.read_bytes()) == _SECRET_BYTES:
-            return KeyDigests(secret)
+    for _ in range(_WAITS_MAX if waits else 1):
+        with contextlib.suppress(FileNotFoundError):
+            if len(secret := path.read_bytes()) == _SECRET_BYTES:
+                return KeyDigests(secret)
+        if waits:
+            time.sleep(_WAIT_S)
+    if waits:
+        raise OSError(f"{path} is missing")
     make_directory(directory)
     made = path.with_name("digest.key.new")
     with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from apiserver.storage.history.changes import Author, KeyChange, RecordedChange, Span
@@ -90,3 +90,11 @@ def recorded_version(change: RecordedChange, value: Value | None) -> RecordedVer
 
 def version_before_history(value: Value) -> RecordedVersion:
     return RecordedVersion(value.revision, value.value, is_lost=False, at_ms=0, author=None, audit_id="")
+
+
+def with_marks(found: Sequence[RecordedVersion], marks: Set[int]) -> list[RecordedVersion]:
+    """Returns versions, and those that stand for purged ones, the newest first. marks: their revisions."""
+    known = {each.revision for each in found}
+    marked = [each._replace(is_purged=True) if each.revision in marks else each for each in found]
+    marked += [PURGED._replace(revision=each) for each in marks - known]
+    return sorted(marked, key=lambda each: each.revision, reverse=True)

@@ -79,16 +79,23 @@ class Segment:
     path: None for one in memory.
     """
 
-    def __init__(self, path: Path | None, cipher: Cipher, digest: KeyDigests) -> None:
-        """Opens the file, or makes it. Raises SegmentDamaged, OSError."""
+    def __init__(
+        self, path: Path | None, cipher: Cipher, digest: KeyDigests, *, follows: bool = False
+    ) -> None:
+        """Opens the file, or makes it. Raises SegmentDamaged, OSError.
+
+        follows: whether another process writes it.
+        """
         self.path, self._cipher, self._digest = path, cipher, digest
+        name = _IN_MEMORY if path is None else f"{path.absolute().as_uri()}?mode={'ro' if follows else 'rwc'}"
         with sqlite_errors():
-            self._connection = sqlite3.connect(
-                _IN_MEMORY if path is None else path, isolation_level=None, check_same_thread=False
-            )
+            self._connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, uri=True)
         try:
             with sqlite_errors():
-                self._prepare()
+                if follows:
+                    self._require_format()
+                else:
+                    self._prepare()
                 self.spans = self._spans()
                 has_marks = purges.has_marks(self._connection)
                 dropped = purges.dropped_prefixes(self._connection)
@@ -115,11 +122,9 @@ class Segment:
         execute("PRAGMA synchronous = NORMAL")
         execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         execute("PRAGMA journal_mode = WAL")
-        (version,) = execute("PRAGMA user_version").fetchone()
-        if version == 0:
+        if self._version() == 0:
             self._connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
-        elif version != FORMAT:
-            raise SegmentDamaged(f"its format is {version}, not {FORMAT}")
+        self._require_format()
         self._connection.executescript(purges.TABLES)
         self._clean_if_possible()
         try:
@@ -127,6 +132,25 @@ class Segment:
             execute("SELECT after, until, at_ms FROM spans LIMIT 0")
         except sqlite3.OperationalError as error:
             raise SegmentDamaged(str(error)) from None
+
+    def _version(self) -> int:
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
+    def _require_format(self) -> None:
+        version = self._version()
+        if version == 0:
+            raise OSError(f"{self.path} is being made")
+        if version != FORMAT:
+            raise SegmentDamaged(f"its format is {version}, not {FORMAT}")
+
+    def refresh(self) -> None:
+        """Look at what another process has written. Raises SegmentDamaged, OSError."""
+        with sqlite_errors():
+            self.spans = self._spans()
+            self.reader.has_thinned = thinning.has_thinned(self._connection)
+            self.reader.dropped = purges.dropped_prefixes(self._connection)
+        # They may be made between two reads.
+        self.reader.has_marks = True
 
     def _clean_if_possible(self) -> None:
         """Remove what purges and rewrites may have left. Nothing of a server depends on its history."""

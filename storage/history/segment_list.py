@@ -5,6 +5,7 @@ A segment that turns out to be damaged is taken out, and becomes a gap.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from apiserver.storage.history.floors import Floors
 from apiserver.storage.history.segment import Segment, spans_of
 from apiserver.storage.private_directories import lock, make_directory
 
+log = logging.getLogger(__name__)
+
 _SUFFIX: Final = ".history"
 
 
@@ -32,25 +35,30 @@ class SegmentList:
     writing: held by what writes, and by what changes which segments there are.
     """
 
-    def __init__(self, directory: Path | None, cipher: Cipher) -> None:
-        """directory: None for segments in memory. Raises OSError, DataDirectoryError if it is in use."""
-        self._directory, self._cipher = directory, cipher
-        self.digest = key_digests(directory)
-        self.floors = Floors(None, self.digest)
+    def __init__(self, directory: Path | None, cipher: Cipher, *, follows: bool = False) -> None:
+        """directory: None for segments in memory. Raises OSError, DataDirectoryError if it is in use.
+
+        follows: whether another process writes them: see `refresh`.
+        """
+        self._directory, self._cipher, self._follows = directory, cipher, follows
+        # Of one that follows: files that are damaged, or were dropped.
+        self._left_out: set[Path] = set()
         self.segments: list[Segment] = []
         self.spans: Sequence[Span] = []
         self.writing = RLock()
         self._next_number = 1
         self._lock = -1
-        if directory is not None:
+        if directory is not None and not follows:
             make_directory(directory)
             self._lock = lock(directory / "history.lock")
-            try:
+        try:
+            self.digest = key_digests(directory, waits=follows)
+            self.floors = Floors(None if follows else directory, self.digest)
+            if directory is not None and not follows:
                 self._open_all(directory)
-                self.floors = Floors(directory, self.digest)
-            except BaseException:
-                self.close()
-                raise
+        except BaseException:
+            self.close()
+            raise
         self.note_spans()
 
     def _open_all(self, directory: Path) -> None:
@@ -63,6 +71,29 @@ class SegmentList:
                 self.segments.append(Segment(path, self._cipher, self.digest))
             except SegmentDamaged as error:
                 put_aside(path, error)
+
+    def refresh(self) -> None:
+        """Look at what another process has written. Raises OSError."""
+        assert self._directory is not None
+        with self.writing:
+            paths = {*self._directory.glob(f"*{_SUFFIX}")} - self._left_out
+            for segment in self.segments.copy():
+                if segment.path not in paths:
+                    self._leave_out(segment)
+                else:
+                    with self.damage_of(segment):
+                        segment.refresh()
+            for path in sorted(paths - {each.path for each in self.segments} - self._left_out):
+                try:
+                    self.segments.append(Segment(path, self._cipher, self.digest, follows=True))
+                except SegmentDamaged as error:
+                    log.error("the history in %s is damaged: %s", path, error)
+                    self._left_out.add(path)
+                except OSError:
+                    # The newest one may be in the making.
+                    if path != max(paths):
+                        raise
+            self.note_spans()
 
     @property
     def newest_ms(self) -> int:
@@ -120,7 +151,11 @@ class SegmentList:
         with self.writing:
             if segment in self.segments:
                 self._leave_out(segment)
-                put_aside(segment.path, error)
+                if self._follows and segment.path is not None:
+                    log.error("the history in %s is damaged: %s", segment.path, error)
+                    self._left_out.add(segment.path)
+                else:
+                    put_aside(segment.path, error)
 
     def remove(self, segment: Segment) -> None:
         """Remove a segment and its file."""

@@ -27,7 +27,6 @@ from apiserver.storage.history.changes import (
 from apiserver.storage.history.damage import SegmentDamaged
 from apiserver.storage.history.past_values import (
     LOST,
-    PURGED,
     HistoryGap,
     PastValue,
     RecordedVersion,
@@ -35,6 +34,7 @@ from apiserver.storage.history.past_values import (
     Value,
     recorded_version,
     version_before_history,
+    with_marks,
 )
 from apiserver.storage.history.purges import NO_DROPS, Purged, PurgedKey, WantedKeys
 from apiserver.storage.history.rewrites import NOTHING, Rewritten
@@ -71,11 +71,17 @@ class UndoLog:
     digest: makes the digests of keys in marks.
     """
 
-    def __init__(self, directory: Path | None, limits: Limits, cipher: Cipher = PLAIN) -> None:
-        """directory: None for a history in memory. Raises OSError, DataDirectoryError if it is in use."""
-        self._limits, self._cipher = limits, cipher
+    def __init__(
+        self, directory: Path | None, limits: Limits, cipher: Cipher = PLAIN, *, follows: bool = False
+    ) -> None:
+        """directory: None for a history in memory. Raises OSError, DataDirectoryError if it is in use.
+
+        follows: whether another process writes it; then it can be read, and `refresh` comes before reads.
+        """
+        self._limits, self._cipher, self.follows = limits, cipher, follows
         self._decoder = ValueDecoder(cipher)
-        self._list = SegmentList(directory, cipher)
+        self._list = SegmentList(directory, cipher, follows=follows)
+        self.refresh = self._list.refresh
         self._segments, self._writing = self._list.segments, self._list.writing
         self.digest = self._list.digest
         self._floors = self._list.floors
@@ -413,12 +419,7 @@ class UndoLog:
             with self._damage_of(segment):
                 marks.add(segment.reader.purged_until(key))
         marks = {each for each in marks if each and (not before or each < before)}
-        if not marks:
-            return found
-        known = {each.revision for each in found}
-        marked = [each._replace(is_purged=True) if each.revision in marks else each for each in found]
-        marked += [PURGED._replace(revision=each) for each in marks - known]
-        return sorted(marked, key=lambda each: each.revision, reverse=True)
+        return with_marks(found, marks) if marks else found
 
     def changes(
         self,

@@ -6,7 +6,6 @@ requests until the last one. Users need the right to `post` to this path.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
@@ -17,8 +16,8 @@ from apiserver.meta.errors import BadRequest, ServiceUnavailable
 from apiserver.meta.options import first, require_only
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.history.past import PastReads
-from apiserver.registry.history.recorder import CANNOT_RECORD, Recorder
-from apiserver.storage.history.undo_log import UndoLog
+from apiserver.registry.history.recorder import CANNOT_RECORD
+from apiserver.registry.history.writes import HistoryWrites
 from apiserver.storage.keys import resource_prefix
 
 PATH: Final = "history/rewrite"
@@ -30,18 +29,17 @@ _PARAMETERS: Final = ("resources", "continue", "pretty", "timeout")
 class RewriteHandler:
     """Handles these requests. prefix: of all keys. The user has been authorized."""
 
-    def __init__(self, past: PastReads, history: UndoLog, recorder: Recorder, prefix: str) -> None:
-        self._past, self._history, self._recorder, self._prefix = past, history, recorder, prefix
+    def __init__(self, past: PastReads, writes: HistoryWrites, prefix: str) -> None:
+        self._past, self._writes, self._prefix = past, writes, prefix
 
     async def rewrite(self, call: ApiCall) -> None:
         """Encrypt some values again. Raises BadRequest, ServiceUnavailable."""
         require_only(call.query, _PARAMETERS)
         position, prefixes = number_of(call, "continue"), self._prefixes(first(call.query, "resources"))
-        work = partial(self._history.rewrite, position, lambda key: key.startswith(prefixes))
         # What is recorded later gets the current key.
         await self._past.complete()
         try:
-            done = await self._recorder.write(work)
+            done = await self._writes.rewrite(position, prefixes)
         except CANNOT_RECORD as error:
             raise ServiceUnavailable(f"the history was not encrypted again completely: {error}") from None
         document: Document = {

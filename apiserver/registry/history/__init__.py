@@ -8,6 +8,8 @@
     thinning   drops old versions that have changed the status only
     past       reads the objects of a past moment, and the versions of one
     recent_changes    reads the changes of all objects that a user may see
+    writes     changes the history beside the recorder
+    follower   reads the history that another worker of the server records
     purges     removes changes that must be forgotten
     differences       compares two states of an object
     line_differences  compares the lines of two texts

@@ -6,13 +6,13 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from apiserver.meta import timestamps
 from apiserver.meta.errors import BadRequest, Expired, NotFound, ServiceUnavailable
 from apiserver.meta.options import ListOptions
 from apiserver.registry.history.forms import RecordedForms, without_status
-from apiserver.registry.history.recorder import CANNOT_RECORD, Recorder
+from apiserver.registry.history.recorder import CANNOT_RECORD
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
@@ -107,6 +107,14 @@ class _State(NamedTuple):
     is_in_earlier_namespace: bool = False
 
 
+class HistoryAccess(Protocol):
+    """Reads the history, once it has what the caller wants. Both methods raise as `Recorder`'s."""
+
+    async def wait_for(self, revision: int) -> None: ...
+
+    async def read(self, work: Callable[[], _T]) -> _T: ...
+
+
 class PastReads:
     """Reads past states of objects in the history.
 
@@ -117,7 +125,7 @@ class PastReads:
         self,
         registry: Registry,
         history: UndoLog,
-        recorder: Recorder,
+        recorder: HistoryAccess,
         forms: RecordedForms,
         decode: Callable[[Stored], StoredObject],
         clock: Callable[[], float],

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from apiserver.meta.errors import NotFound, ServiceUnavailable
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.registry.history.past import PastReads
-from apiserver.registry.history.recorder import CANNOT_RECORD, Recorder
+from apiserver.registry.history.recorder import CANNOT_RECORD
+from apiserver.registry.history.writes import HistoryWrites, namespace_scope
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.storage.history.purges import Purged
 from apiserver.storage.history.undo_log import UndoLog
-from apiserver.storage.interface import KeyRange
-from apiserver.storage.keys import CORE_GROUP, after, resource_of
 
 
 class Purges:
@@ -24,50 +23,39 @@ class Purges:
     """
 
     def __init__(
-        self, past: PastReads, history: UndoLog, recorder: Recorder, registry: Registry, prefix: str
+        self, past: PastReads, history: UndoLog, writes: HistoryWrites, registry: Registry, prefix: str
     ) -> None:
         """prefix: of all keys."""
-        self._past, self._history, self._recorder = past, history, recorder
+        self._past, self._history, self._writes = past, history, writes
         self._registry, self._prefix = registry, prefix
 
     async def of_object(self, resource: ServedResource, namespace: str, name: str) -> Purged:
         """Remove all changes of an object. Raises NotFound if there are none, and none were purged before."""
         key = self._registry.key(resource, namespace, name)
-        purge = partial(self._history.purge, key.__eq__, key, KeyRange(key, after(key)))
-        return await self._purge(purge, key, NotFound(resource.group_resource, name))
+        missing = NotFound(resource.group_resource, name)
+        return await self._purge(partial(self._writes.purge_key, key), key, missing)
 
     async def of_namespace(self, name: str) -> Purged:
         """Remove all changes of a Namespace, and of what is or was in it. Raises as `of_object`."""
-        # No key has this prefix, and no read: a Namespace has nothing below its key.
-        scope = f"{self._prefix}/{CORE_GROUP}/namespaces/{name}/"
         missing = NotFound(GroupResource("", "namespaces"), name)
-        purge = partial(self._history.purge, partial(self._is_in, name), scope)
-        return await self._purge(purge, scope, missing)
+        scope = namespace_scope(self._prefix, name)
+        return await self._purge(partial(self._writes.purge_namespace, name), scope, missing)
 
     async def before(self, moment: str) -> Purged:
         """Remove all changes before a moment, that itself excluded. Raises BadRequest if it is none."""
         revision = await self._past.revision_before(moment)
-        return await self._run(partial(self._history.purge_until, revision))
+        return await self._run(partial(self._writes.purge_until, revision))
 
-    async def _purge(self, purge: Callable[[], Purged], scope: str, missing: NotFound) -> Purged:
-        purged = await self._run(purge)
+    async def _purge(self, work: Callable[[], Awaitable[Purged]], scope: str, missing: NotFound) -> Purged:
+        purged = await self._run(work)
         # A purge that is done again, as it could not be completed, may find nothing more to remove.
         if not purged.changes and not await self._past.read(partial(self._history.purged_since, scope, 0)):
             raise missing
         return purged
 
-    def _is_in(self, namespace: str, key: str) -> bool:
-        resource = resource_of(self._prefix, key)
-        if resource is None:
-            return False
-        owner, slash, _ = key.removeprefix(resource).partition("/")
-        if slash:
-            return owner == namespace
-        return owner == namespace and resource == f"{self._prefix}/{CORE_GROUP}/namespaces/"
-
-    async def _run(self, work: Callable[[], Purged]) -> Purged:
+    async def _run(self, work: Callable[[], Awaitable[Purged]]) -> Purged:
         await self._past.complete()
         try:
-            return await self._recorder.write(work)
+            return await work()
         except CANNOT_RECORD as error:
             raise ServiceUnavailable(f"the history was not purged completely: {error}") from None

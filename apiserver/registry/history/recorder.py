@@ -343,7 +343,7 @@ class Recorder:
     async def read(self, work: Callable[[], _T]) -> _T:
         """Returns the result of `work`, which reads the history in the thread for reads. Raises OSError."""
         if not self._is_closed:
-            found = await self._run_in(self._reading_thread, work)
+            found = await with_keys(self._reading_thread, work)
         # A history that was closed meanwhile may have shown only a part of what it has.
         if self._is_closed:
             raise OSError(_SHUTTING_DOWN)
@@ -395,13 +395,14 @@ class Recorder:
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         """Returns the result of `work`, done in the thread that writes."""
-        return await self._run_in(self._thread, work)
+        return await with_keys(self._thread, work)
 
-    async def _run_in(self, thread: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
-        """Returns the result of `work`, which is done again when a key of encryption has been fetched."""
-        for _ in range(KEY_FETCHES_MAX):
-            try:
-                return await asyncio.get_running_loop().run_in_executor(thread, work)
-            except KeyNeeded as needed:
-                await needed.fetch()
-        raise OSError("a key of encryption at rest is not available")
+
+async def with_keys(thread: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
+    """Returns the result of `work` in a thread, which is done again when a key of encryption was fetched."""
+    for _ in range(KEY_FETCHES_MAX):
+        try:
+            return await asyncio.get_running_loop().run_in_executor(thread, work)
+        except KeyNeeded as needed:
+            await needed.fetch()
+    raise OSError("a key of encryption at rest is not available")
