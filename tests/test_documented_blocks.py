@@ -94,6 +94,11 @@ NOT_RUN: Final[dict[tuple[str, str], str]] = {
         "docs/developing/browsers.md",
         "const headers = {Authorization: `Bearer ${token}`};",
     ): "needs a browser; tests/server/test_websocket.py watches tables",
+    ("README.md", "apiserver console"): "opens a browser; tests/server/test_console_command.py has one",
+    (
+        "docs/operating/console-tour.md",
+        "apiserver console --kubeconfig apiserver-data/admin.kubeconfig",
+    ): "opens a browser; tests/server/test_console_command.py has one",
     (
         "docs/operating/console.md",
         "apiserver console --kubeconfig apiserver-data/admin.kubeconfig",
