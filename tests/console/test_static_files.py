@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -20,15 +22,21 @@ SERVED: Final = sorted(
     for path in PAGES.rglob("*")
     if path.suffix in (".css", ".html", ".js", ".svg", ".txt")
 )
+IMPORT: Final = re.compile(r'^(?:import|export)[^;]*? from "(.*?)";', re.MULTILINE)
+
+
+def imported(name: str) -> set[str]:
+    """A module, and all that it imports."""
+    found = {name}
+    for target in IMPORT.findall((PAGES / name).read_text()):
+        path = os.path.normpath(os.path.join(os.path.dirname(name), target))
+        found |= {path} if path.startswith("vendor") else imported(path)
+    return found
+
+
 # What the first view of all types loads.
-FIRST_VIEW: Final = {
-    "index.html",
-    "console.css",
-    "icon.svg",
-    "vendor/preact.js",
-    "views/types.js",
-    *(name for name in SERVED if "/" not in name and name.endswith(".js")),
-}
+MODULES: Final = imported("main.js") | imported("views/types.js")
+FIRST_VIEW: Final = {"index.html", "console.css", "icon.svg", *MODULES}
 FIRST_VIEW_BYTES_MAX, ALL_BYTES_MAX = 60 * 1024, 250 * 1024
 
 
@@ -59,6 +67,12 @@ def test_each_file_is_for_everybody(anybody: Api, name: str) -> None:
     plain = anybody.get(f"/console/{name}", headers={"If-None-Match": answer.headers["etag"]})
     assert plain.status == 200
     assert plain.body == (PAGES / (name or "index.html")).read_bytes()
+
+
+def test_the_first_view_asks_for_its_modules_at_once() -> None:
+    """Not for one after the other, as each names what it imports."""
+    preloaded = re.findall(r'<link rel="modulepreload" href="(.*?)"', (PAGES / "index.html").read_text())
+    assert set(preloaded) == MODULES - {"main.js", "views/types.js"}
 
 
 def test_a_visit_is_small(anybody: Api) -> None:

@@ -46,7 +46,9 @@ export function onNewToken(listener) {
 
 /** Begins a session: by a code or an issuer's answer in the URL, or by the cookie. */
 export async function begin() {
-  config.value = await fetch(new URL("console/config", ROOT)).then((answer) => answer.json());
+  // What the login offers is known before it is shown, but nothing else waits for it.
+  const configured = fetch(new URL("console/config", ROOT)).then((answer) => answer.json());
+  configured.then((found) => (config.value = found));
   const parameters = new URLSearchParams(location.hash.slice(1));
   const code = parameters.get("code");
   if (code) {
@@ -59,7 +61,7 @@ export async function begin() {
   }
   const answered = new URLSearchParams(location.search);
   if (answered.has("state")) return finishOidc(answered);
-  return open({}, "");
+  await Promise.all([configured, open({}, "")]);
 }
 
 /**
