@@ -125,7 +125,7 @@ class Multiplexer:
 
     def _write(self, messages: bytes) -> None:
         transport = self._connection.transport
-        if transport is None or self._socket.closed:
+        if transport is None or transport.is_closing() or self._socket.closed:
             return  # The client is gone, or has closed the WebSocket.
         transport.write(messages)
         if self._connection.writing_paused and self._writable.is_set():
