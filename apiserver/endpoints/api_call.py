@@ -17,7 +17,6 @@ from apiserver.endpoints.representation import Encoder, StatusEncoder
 from apiserver.endpoints.request_slots import RequestSlot
 from apiserver.golang.quoting import go_quote
 from apiserver.load.offload import Offload
-from apiserver.meta.errors import ApiError
 from apiserver.meta.vocabulary import Query, RequestInfo, UserInfo
 from apiserver.metrics.requests import RequestEnding
 from apiserver.registry.served_resource import ServedResource
@@ -53,7 +52,8 @@ class ApiCall:
     audit: the record of the call, if there is to be one; its level depends on the user.
     audit_encoder: encodes the answer as it is recorded, if it is.
     deadline: when the client gives up, by the event loop's clock, if the request says so.
-    error: the error that the response reports, as audit events have it: see `confidentiality`.
+    error: the reason and the message of the error that the response reports, as audit events have them (see
+        `confidentiality`). Not the exception, whose frames hold the call.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
     flow: its flow in API Priority and Fairness; None for requests that are forwarded, and if that is off.
     slot: its slot among the requests in flight, or its seats, if it needs any; see `take_slot`.
@@ -103,7 +103,7 @@ class ApiCall:
     audit: RequestAudit | None = None
     audit_encoder: Encoder | None = None
     deadline: float | None = None
-    error: ApiError | None = None
+    error: tuple[str, str] | None = None
     has_timed_out: bool = False
     flow: Flow | None = None
     slot: RequestSlot | None = None

@@ -179,7 +179,7 @@ def _outcome(status: int) -> Outcome:
 
 
 def _request(call: ApiCall, number: int, ended: float, seconds: float) -> RecentRequest:
-    info, user, error = call.info, call.known_user, call.error
+    info, user, (reason, message) = call.info, call.known_user, call.error or ("", "")
     longest = call.trace.longest_parts(seconds, PARTS_MAX)
     # Cut before the query is searched for credentials, which takes its time.
     query = call.request.raw_path.partition("?")[2][:TEXT_LENGTH_MAX]
@@ -195,8 +195,8 @@ def _request(call: ApiCall, number: int, ended: float, seconds: float) -> Recent
         _cut(unicode_of(call.user_agent), NAME_LENGTH_MAX),
         call.trace.audit_id,
         call.status,
-        "" if error is None else error.reason,
-        "" if error is None else _cut(error.message, TEXT_LENGTH_MAX),
+        reason,
+        _cut(message, TEXT_LENGTH_MAX),
         seconds,
         tuple(part._replace(detail=_cut(part.detail, NAME_LENGTH_MAX)) for part in longest.parts),
         longest.omitted,

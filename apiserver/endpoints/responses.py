@@ -122,9 +122,10 @@ async def send_error(call: ApiCall, error: ApiError, recorded: ApiError | None =
         headers["Retry-After"] = str(error.retry_after_s)
     if error.code == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="kubernetes-master"'
-    call.error = recorded or error
+    shown = recorded or error
+    call.error = shown.reason, shown.message
     if call.audit is not None:
-        call.audit.record_status(call.error.status())
+        call.audit.record_status(shown.status())
     await _send_status(call, error.status(), error.code, headers)
 
 
