@@ -6,6 +6,7 @@ Other work on the machine makes a request dearer, never cheaper: the least of ma
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import statistics
@@ -28,7 +29,6 @@ from benchmarks.workloads import (
     etcd,
     make_namespace,
     posts,
-    rate_on,
     server,
 )
 from tests.support.api import Api
@@ -255,8 +255,13 @@ async def costs_of_creates(
     return await costs_of(settings, posts(path, body), ours, without)
 
 
-async def costs_of(settings: Settings, requests: RequestsFor, ours: Measured, without: Measured) -> Costs:
-    """The costs of requests to two servers, in rounds that alternate between them."""
+async def costs_of(
+    settings: Settings, requests: RequestsFor, ours: Measured, without: Measured, *, after_s: float = 0.0
+) -> Costs:
+    """The costs of requests to two servers, in rounds that alternate between them.
+
+    after_s: how long the servers do what belongs to the requests of a round after they have been answered.
+    """
     found: dict[Measured, list[float]] = {ours: [], without: []}
     async with AsyncExitStack() as stack:
         opened = {
@@ -265,8 +270,10 @@ async def costs_of(settings: Settings, requests: RequestsFor, ours: Measured, wi
         }
         for _ in range(ROUNDS):
             for measured, costs in found.items():
-                next_request = requests(ROUND_SHARE * settings.seconds)
-                costs.append((await rate_on(opened[measured], measured, next_request))[1])
+                before = measured.cpu_s()
+                done = await opened[measured].run(requests(ROUND_SHARE * settings.seconds))
+                await asyncio.sleep(after_s)
+                costs.append((measured.cpu_s() - before) / done.answers * 1e6)
     return Costs(min(found[ours]), min(found[without]))
 
 

@@ -33,6 +33,8 @@ from tests.support.server_process import ServerProcess
 
 # What recording may add to a write, in per cent.
 WRITES_PERCENT_MAX: Final = 5
+# Until all changes of a round are recorded: they are collected for a quarter of a second.
+RECORDED_AFTER_S: Final = 0.4
 STATUS_CHANGES: Final = 2_000
 STATUS_BYTES_MAX: Final = 200
 LIST_MS_MAX: Final = 500
@@ -71,7 +73,7 @@ async def _writes(settings: Settings, store: str, flags: tuple[str, ...]) -> Asy
             await make_namespace(measured.url, NAMESPACE)
             await create(measured.url, target, lambda n: config_map(f"u-{n:06}"), UPDATED)
         for work, requests in (("create", posts(target, config_map)), ("update", _updates(target))):
-            costs = await costs_of(settings, requests, recording, plain)
+            costs = await costs_of(settings, requests, recording, plain, after_s=RECORDED_AFTER_S)
             yield percent(f"recorded {work} of 1 KB, {store}", costs, WRITES_PERCENT_MAX)
 
 
