@@ -61,11 +61,13 @@ VIEWS: Final = (
     "#/object/core/v1/pods/%00/..%2f..%2fsecrets",
     "#/object/core/v1/pods/-/%ff%fe",
     "#/list/core/v1/pods?ns=../../secrets&l=((((&f=%00&sort=__proto__&columns=.a[",
+    "#/object/core/v1/configmaps/default/.",
+    "#/object/core/v1/secrets/default/..",
+    "#/list/core/v1/configmaps?ns=..",
     "#/changes?since=__proto__&by=<script>",
     "#/cel?x=" + "(" * 2_000,
     "#/object/__proto__/constructor/toString/x/y",
     "#/access?resource=" + "a/" * 500,
-    "#code=guessed",
 )
 
 
@@ -95,3 +97,16 @@ async def test_large_objects_are_shown(visit: Visit, api: Api, body: Mapping[str
     await visit.show("#/object/core/v1/configmaps/default/large?tab=yaml")
     await visit.page.get_by_role("region", name="YAML").wait_for()
     assert await visit.page.locator(".line").count() < 2_000
+
+
+@pytest.mark.parametrize("target", ["default/.", "default/..", "../pods", "./pods"])
+async def test_a_link_shows_no_collection_as_an_object(visit: Visit, api: Api, target: str) -> None:
+    """A browser resolves dots in paths: what would be deleted is not what the link names."""
+    api.post(CONFIG_MAPS, config_map("stays"))
+    sent: list[str] = []
+    await visit.log_in()
+    visit.page.on("request", lambda request: sent.append(request.url))
+    await visit.show(f"#/object/core/v1/configmaps/{target}")
+    await visit.page.get_by_text("is not the name of an object").first.wait_for()
+    assert await visit.page.get_by_role("button", name="Delete…").count() == 0
+    assert not [url for url in sent if url.endswith(("/configmaps/", "/default/", "/namespaces/pods"))]

@@ -151,6 +151,24 @@ async def test_rows_are_chosen_and_ordered(visit: Visit, api: Api, query: str, s
     assert [row[0] for row in await cells(visit.page)] == shown
 
 
+async def test_keys_act_on_no_row_but_the_current_one(visit: Visit, api: Api) -> None:
+    for name in ("cursor-a", "cursor-b"):
+        api.post(CONFIG_MAPS, config_map(name)).ok()
+    await visit.log_in(view="#/list/core/v1/configmaps?ns=default&q=cursor-")
+    page, keys = visit.page, visit.page.keyboard
+    await page.get_by_text("cursor-b").wait_for()
+    await keys.press("d")
+    assert await page.get_by_role("dialog").count() == 0
+    await keys.press("j")
+    await keys.press("j")
+    await page.locator(".row.current", has_text="cursor-b").wait_for()
+    await page.locator(".connection.live").wait_for()
+    api.delete(f"{CONFIG_MAPS}/cursor-b").ok()
+    await page.get_by_text("cursor-b").wait_for(state="detached")
+    await keys.press("d")
+    assert await page.get_by_role("dialog").count() == 0
+
+
 async def test_further_columns_by_json_path(visit: Visit, api: Api) -> None:
     api.post(CONFIG_MAPS, config_map("path", k="value of k")).ok()
     await visit.log_in(view="#/list/core/v1/configmaps?ns=default&q=path&columns=.data.k")

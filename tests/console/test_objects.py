@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.api import APPLY, Api
 from tests.support.chromium import Visit
+from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import until
 from tests.support.forked_server import ForkedServer
 from tests.support.objects import config_map
@@ -43,8 +44,61 @@ async def test_two_tabs_edit_one_object(visit: Visit, api: Api) -> None:
             await page.get_by_text("Saved.").wait_for()
     await two.get_by_text("Somebody has changed the object meanwhile.").wait_for()
     assert api.get(f"{CONFIG_MAPS}/two-tabs").ok()["data"] == {"a": "2"}
-    await two.get_by_role("button", name="Begin again with what is stored now").click()
-    await two.locator(".cm-line", has_text='a: "2"').wait_for()
+    await two.get_by_role("button", name="Keep my text and review it").click()
+    await two.locator(".line.removed", has_text='a: "2"').wait_for()
+    await two.keyboard.press("Control+s")
+    await two.get_by_text("Saved.").wait_for()
+    assert api.get(f"{CONFIG_MAPS}/two-tabs").ok()["data"] == {"a": "3"}
+
+
+async def test_after_a_conflict_one_can_begin_with_what_is_stored(visit: Visit, api: Api) -> None:
+    api.post(CONFIG_MAPS, config_map("conflict", a="1")).ok()
+    await visit.log_in(view=view("conflict", "edit"))
+    page = visit.page
+    await page.locator(".cm-focused").wait_for()
+    api.patch(f"{CONFIG_MAPS}/conflict", {"data": {"a": "2"}}, type="merge").ok()
+    await page.keyboard.press("Control+End")
+    await page.keyboard.type("# a comment")
+    await page.keyboard.press("Control+s")
+    await page.get_by_role("button", name="Discard my text and reload").click()
+    await page.locator(".cm-line", has_text='a: "2"').wait_for()
+    await page.locator(".cm-focused").wait_for()
+    await page.keyboard.press("Control+s")
+    await page.get_by_text("Saved.").wait_for()
+
+
+async def test_unsaved_text_is_not_lost_without_a_question(visit: Visit, api: Api) -> None:
+    api.post(CONFIG_MAPS, config_map("unsaved", a="1")).ok()
+    await visit.log_in(view=view("unsaved", "edit"))
+    page = visit.page
+    await page.locator(".cm-focused").wait_for()
+    await page.keyboard.type("# mine")
+    save = page.get_by_role("button", name="Save").and_(page.locator(":focus"))
+    # The first one may close what the editor proposes.
+    while not await save.count():
+        await page.keyboard.press("Escape")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Keep editing").click()
+    await page.locator(".cm-line", has_text="# mine").wait_for()
+    await page.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Discard").click()
+    await page.get_by_role("tab", name="YAML", selected=True).wait_for()
+
+
+async def test_a_definition_that_appears_does_not_disturb_an_edit(visit: Visit, api: Api) -> None:
+    api.post(CONFIG_MAPS, config_map("undisturbed", a="1")).ok()
+    await visit.log_in(view=view("undisturbed", "edit"))
+    page = visit.page
+    await page.locator(".cm-focused").wait_for()
+    await page.keyboard.type("# mine")
+    api.patch(f"{CONFIG_MAPS}/undisturbed", {"data": {"a": "2"}}, type="merge").ok()
+    define(api, definition(new_group(), plural="novelties", kind="Novelty"))
+    await page.keyboard.press("Escape")
+    await page.keyboard.press(":")
+    await page.keyboard.type("novelties")
+    await page.get_by_role("option", name="novelties").wait_for()
+    await page.keyboard.press("Escape")
+    await page.locator(".cm-line", has_text="# mine").wait_for()
 
 
 async def test_an_apply_names_the_manager_in_the_way(visit: Visit, api: Api) -> None:
@@ -121,6 +175,25 @@ async def test_a_change_is_taken_back_if_nobody_has_changed_it_since(visit: Visi
     await page.get_by_role("alert").get_by_text("data.a").wait_for()
 
 
+async def test_undoing_takes_back_the_change_that_is_shown(visit: Visit, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/shown"
+    api.post(CONFIG_MAPS, config_map("shown", a="1")).ok()
+    versions = [
+        api.patch(path, {"data": {key: "1"}}, type="merge").ok()["metadata"]["resourceVersion"]
+        for key in "bc"
+    ]
+    await visit.log_in(view=view("shown", tab="history"))
+    page = visit.page
+    for version in reversed(versions):
+        await page.locator(".version-button", has_text=version).click()
+        await page.get_by_role("button", name="Undo this change…").click()
+        await page.get_by_role("region", name="What undoing would change").wait_for()
+    await page.locator(".line.removed", has_text='b: "1"').wait_for()
+    await page.get_by_role("button", name="Undo", exact=True).click()
+    await page.locator(".version-button").nth(3).wait_for()
+    assert api.get(path).ok()["data"] == {"a": "1", "c": "1"}
+
+
 async def test_blame_is_that_of_the_command_line(visit: Visit, api: Api) -> None:
     path = f"{CONFIG_MAPS}/blamed"
     api.post(CONFIG_MAPS, config_map("blamed", a="1", b="1", c="1")).ok()
@@ -194,6 +267,8 @@ async def test_the_last_state_of_a_deleted_object_stays(visit: Visit, api: Api) 
     await visit.log_in(view=view("leaving", tab="form"))
     await visit.page.locator(".connection.live").wait_for()
     await visit.page.get_by_text("last words").wait_for()
+    await visit.page.get_by_role("tab", name="YAML").click()
+    await visit.page.locator(".line", has_text="last words").wait_for()
     api.delete(f"{CONFIG_MAPS}/leaving").ok()
     await visit.page.get_by_text("This object has been deleted.").wait_for()
     await visit.page.get_by_text("last words").wait_for()

@@ -38,7 +38,6 @@ async def test_a_code_logs_in_once_and_the_cookie_after_a_reload(visit: Visit, a
     await page.reload()
     await page.get_by_role("dialog", name="Log in").wait_for()
     await visit.show(f"#code={code}")
-    await page.reload()
     await page.get_by_role("alert").wait_for()
 
 
@@ -47,7 +46,6 @@ async def test_a_link_takes_over_no_session(visit: Visit, api: Api) -> None:
     await visit.log_in(account_token(api, "victim"), view=LIST)
     name = visit.page.locator("header .user")
     for choice, user in (("Stay logged in", "victim"), ("Use the login of the link", "admin")):
-        await visit.page.goto("about:blank")
         await visit.show(f"#code={code_of(api)}")
         await visit.page.get_by_role("dialog", name="Another login").wait_for()
         assert await name.inner_text() == "system:serviceaccount:default:victim"

@@ -72,7 +72,7 @@ STOPS: Final[Mapping[str, Stop]] = {
     "access": Stop("#/access?verb=delete&resource=pods", "ClusterRoleBinding cluster-admin"),
     "requests": Stop("#/requests", "Clients"),
     "definitions": Stop("#/definitions", "ValidatingAdmissionPolicy"),
-    "definition": Stop("#/definitions/example.com/v1/widgets", "In the store"),
+    "definition": Stop("#/definitions/example.com/v1/widgets", "Storage version"),
     "cel": Stop("#/cel", "bool"),
     "deprecations": Stop("#/deprecations", "Requests since"),
     "health": Stop("#/health", " ms"),

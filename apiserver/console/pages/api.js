@@ -64,7 +64,7 @@ async function send(path, { method = "GET", accept = "application/json", type, b
   const headers = { Accept: accept, Authorization: `Bearer ${currentToken()}` };
   if (type) headers["Content-Type"] = type;
   try {
-    return await fetch(new URL(path.slice(1), ROOT), { method, headers, body, signal, credentials: "omit" });
+    return await fetch(ROOT.href + path.slice(1), { method, headers, body, signal, credentials: "omit" });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError({ code: 0, reason: "Unreachable", message: "The server cannot be reached." });
@@ -91,7 +91,11 @@ function statusOf(found) {
   /** @param {string} name */
   const ofCause = (name) => found.get(JSON.stringify(["details", "causes", causes.length, name]));
   while (ofCause("message") !== undefined) {
-    causes.push({ field: ofCause("field") ?? "", message: ofCause("message"), reason: ofCause("reason") ?? "" });
+    causes.push({
+      field: ofCause("field") ?? "",
+      message: ofCause("message"),
+      reason: ofCause("reason") ?? "",
+    });
   }
   return { code, reason, message, details: { causes } };
 }
@@ -111,7 +115,7 @@ function warningsOf(header) {
  * @returns {Promise<any>}
  */
 export async function getJson(path, options) {
-  return (await request(path, options)).json();
+  return bodyOf(await request(path, options), "json", options?.signal);
 }
 
 /**
@@ -119,7 +123,7 @@ export async function getJson(path, options) {
  * @param {Options} [options]
  */
 export async function getText(path, options) {
-  return (await request(path, { accept: "*/*", ...options })).text();
+  return bodyOf(await request(path, { accept: "*/*", ...options }), "text", options?.signal);
 }
 
 /**
@@ -135,7 +139,21 @@ export async function post(path, document, options) {
     body: JSON.stringify(document),
     ...options,
   });
-  return answer.json();
+  return bodyOf(answer, "json", options?.signal);
+}
+
+/**
+ * @param {Response} answer
+ * @param {"json" | "text"} form
+ * @param {AbortSignal} [signal]
+ */
+async function bodyOf(answer, form, signal) {
+  try {
+    return await answer[form]();
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError({ code: 0, reason: "Unreachable", message: "The server's answer was cut off." });
+  }
 }
 
 /**
@@ -143,14 +161,15 @@ export async function post(path, document, options) {
  * @template T, R
  * @param {T[]} items
  * @param {(item: T) => Promise<R>} run
+ * @param {AbortSignal} [signal] once it is aborted, no further one begins
  * @returns {Promise<PromiseSettledResult<R>[]>} in the order of the items
  */
-export async function forEach(items, run) {
+export async function forEach(items, run, signal) {
   /** @type {PromiseSettledResult<R>[]} */
   const results = new Array(items.length);
   let next = 0;
   async function work() {
-    while (next < items.length) {
+    while (next < items.length && !signal?.aborted) {
       const at = next++;
       [results[at]] = await Promise.allSettled([run(items[at])]);
     }

@@ -8,7 +8,7 @@ export function ErrorNotice({ error, onRetry }) {
   const isDenied = error instanceof ApiError && error.code === 403;
   const causes = error instanceof ApiError ? error.causes : [];
   return html`<div class="notice bad" role="alert">
-    <strong>${isDenied ? "Not allowed" : "That failed"}</strong>
+    <strong>${isDenied ? "Not allowed" : "Request failed"}</strong>
     <p>${error instanceof Error ? error.message : String(error)}</p>
     ${
       causes.length > 1 &&
@@ -56,6 +56,29 @@ export function useLoaded(load, inputs) {
     return () => abort.abort();
   }, [...inputs, turn]);
   return { ...state, reload: () => setTurn((before) => before + 1) };
+}
+
+/**
+ * Runs a function again and again while a component is shown and the page is in view; never twice at a time.
+ * @param {(signal: AbortSignal) => Promise<void>} run
+ * @param {number} everyMs after each run
+ * @param {any[]} inputs begin anew when they change
+ * @param {number} [firstMs] after the first run
+ */
+export function usePolling(run, everyMs, inputs, firstMs = everyMs) {
+  useEffect(() => {
+    const abort = new AbortController();
+    let timer = 0;
+    const next = async (/** @type {number} */ afterMs) => {
+      if (!document.hidden) await run(abort.signal).catch(() => undefined);
+      if (!abort.signal.aborted) timer = setTimeout(() => next(everyMs), afterMs);
+    };
+    void next(firstMs);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, inputs);
 }
 
 /**
@@ -138,6 +161,7 @@ export function Dialog({ title, onClose, children, class: name = "" }) {
     ref=${element}
     class=${name}
     aria-label=${title}
+    onClose=${() => element.current?.isConnected && element.current.showModal()}
     onCancel=${(/** @type {Event} */ event) => {
       event.preventDefault();
       onClose();
@@ -187,21 +211,26 @@ export function Tabs({ tabs, current, onChoose }) {
  */
 export function SearchField({ label, value, onChange, placeholder = "", id, delayMs = 60 }) {
   const timer = useRef(0);
+  // What is written stays, however often the view around it is drawn meanwhile.
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
   return html`<input
     type="search"
     id=${id}
     aria-label=${label}
     placeholder=${placeholder || label}
-    value=${value}
+    value=${text}
     spellcheck=${false}
     autocomplete="off"
     onInput=${(/** @type {any} */ event) => {
-      const text = event.target.value;
+      const written = event.target.value;
+      setText(written);
       clearTimeout(timer.current);
-      timer.current = setTimeout(() => onChange(text), delayMs);
+      timer.current = setTimeout(() => onChange(written), delayMs);
     }}
     onChange=${(/** @type {any} */ event) => {
       clearTimeout(timer.current);
+      setText(event.target.value);
       onChange(event.target.value);
     }}
   />`;

@@ -27,11 +27,10 @@ export function currentKeys() {
 
 /** @param {EventTarget | null} target */
 function isWriting(target) {
+  if (!(target instanceof HTMLElement) || (target instanceof HTMLInputElement && target.type === "checkbox"))
+    return false;
   return (
-    target instanceof HTMLElement &&
-    (target.isContentEditable ||
-      Boolean(target.shadowRoot) ||
-      /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+    target.isContentEditable || target.shadowRoot !== null || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)
   );
 }
 

@@ -1,7 +1,7 @@
 /** One object, kept up to date. */
 import { ApiError, getJson } from "./api.js";
 import { collectionPath, objectPath } from "./resource_types.js";
-import { signal, useEffect, useMemo } from "./vendor/preact.js";
+import { signal, useLayoutEffect, useMemo } from "./vendor/preact.js";
 import { watch } from "./watches.js";
 
 /** @typedef {import("./resource_types.js").ResourceType} ResourceType */
@@ -22,14 +22,17 @@ export class LiveObject {
     this.error = signal(/** @type {ApiError | null} */ (null));
     this.stop = () => {};
     this.isClosed = false;
+    this.loads = 0;
     void this.load();
   }
 
   async load() {
     this.stop();
+    this.error.value = null;
+    const number = ++this.loads;
     try {
       const object = await getJson(objectPath(this.type, this.namespace, this.name));
-      if (this.isClosed) return;
+      if (this.isClosed || number !== this.loads) return;
       this.error.value = null;
       this.isDeleted.value = false;
       this.value.value = object;
@@ -72,6 +75,6 @@ export class LiveObject {
  */
 export function useObject(type, namespace, name) {
   const live = useMemo(() => new LiveObject(type, namespace, name), [type, namespace, name]);
-  useEffect(() => () => live.close(), [live]);
+  useLayoutEffect(() => () => live.close(), [live]);
   return live;
 }

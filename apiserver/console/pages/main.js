@@ -11,11 +11,20 @@ let hasTypes = false;
 effect(() => {
   if (!session.user.value || hasTypes) return;
   hasTypes = true;
-  void refresh().then(followTypes, () => {
-    hasTypes = false;
-  });
+  void readTypes();
 });
 
+/** Reads discovery until that succeeds, then follows its changes. */
+async function readTypes() {
+  try {
+    await refresh();
+    followTypes();
+  } catch {
+    setTimeout(readTypes, RETRIED_AFTER_MS);
+  }
+}
+
+const RETRIED_AFTER_MS = 2_000;
 // What discovery shows changes a moment after a definition does.
 const REFRESHED_AFTER_MS = [50, 400, 2_000];
 // For users who may not watch definitions.
@@ -38,15 +47,19 @@ function followTypes() {
     timers.forEach(clearTimeout);
     timers = REFRESHED_AFTER_MS.map((ms) => setTimeout(again, ms));
   };
-  for (const path of sources) {
+  const follow = (/** @type {string} */ path) => {
     watch({
       path,
       resourceVersion: "",
       accept: "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
       onEvent: soon,
-      onEnd: () => setInterval(again, POLLED_EVERY_MS),
+      onEnd: ({ code }) => {
+        if (code === 410) follow(path);
+        else setInterval(again, POLLED_EVERY_MS);
+      },
     });
-  }
+  };
+  sources.forEach(follow);
 }
 
 void session.begin();

@@ -1,5 +1,5 @@
 /** The types that the server serves, by its discovery. They are kept up to date. */
-import { getJson } from "./api.js";
+import { ApiError, getJson } from "./api.js";
 import { computed, signal } from "./vendor/preact.js";
 
 /**
@@ -37,7 +37,11 @@ export async function refresh() {
   const now = found.map((each) => JSON.stringify(each));
   if (now.every((text, at) => text === tags[at])) return;
   tags = now;
-  types.value = found.flatMap((document) => document.items.flatMap(typesOf));
+  const known = new Map(types.value.map((each) => [JSON.stringify(each), each]));
+  // What has not changed stays the same object, so that views of it go on.
+  types.value = found
+    .flatMap((document) => document.items.flatMap(typesOf))
+    .map((each) => known.get(JSON.stringify(each)) ?? each);
 }
 
 /**
@@ -119,6 +123,19 @@ export function apiVersion({ group, version }) {
 }
 
 /**
+ * A name as a segment of a path. Names in Kubernetes are never empty, "." or ".."; a browser would resolve the last
+ * two, and so ask for something else than the page shows.
+ * @param {string} name
+ * @throws {ApiError}
+ */
+function segment(name) {
+  if (!name || name === "." || name === "..") {
+    throw new ApiError({ code: 400, message: `${JSON.stringify(name)} is not the name of an object` });
+  }
+  return encodeURIComponent(name);
+}
+
+/**
  * The path of a type's objects.
  * @param {ResourceType} type
  * @param {string} [namespace] empty for all
@@ -126,7 +143,7 @@ export function apiVersion({ group, version }) {
 export function collectionPath(type, namespace = "") {
   const base = type.group ? `/apis/${type.group}/${type.version}` : `/api/${type.version}`;
   return namespace && type.isNamespaced
-    ? `${base}/namespaces/${encodeURIComponent(namespace)}/${type.resource}`
+    ? `${base}/namespaces/${segment(namespace)}/${type.resource}`
     : `${base}/${type.resource}`;
 }
 
@@ -136,7 +153,7 @@ export function collectionPath(type, namespace = "") {
  * @param {string} name
  */
 export function objectPath(type, namespace, name) {
-  return `${collectionPath(type, namespace)}/${encodeURIComponent(name)}`;
+  return `${collectionPath(type, namespace)}/${segment(name)}`;
 }
 
 /** @param {ResourceType} type */

@@ -46,6 +46,7 @@ export class Rows {
     this.abort = new AbortController();
     this.stop = () => {};
     this.timer = 0;
+    this.loads = 0;
     void this.load();
   }
 
@@ -56,12 +57,16 @@ export class Rows {
     let next = "";
     let version = "";
     this.stop();
+    this.error.value = null;
     this.isLoading.value = true;
+    const number = ++this.loads;
+    const isCurrent = () => number === this.loads && !this.abort.signal.aborted;
     try {
       do {
         const page = await this.page(found.size ? LATER_PAGES : FIRST_PAGE, next);
         version ||= page.metadata.resourceVersion;
         next = page.metadata.continue ?? "";
+        if (!isCurrent()) return;
         for (const row of page.rows) this.put(found, row);
         batch(() => {
           if (page.columnDefinitions?.length) this.columns.value = page.columnDefinitions;
@@ -72,7 +77,7 @@ export class Rows {
         });
       } while (next);
     } catch (error) {
-      if (this.abort.signal.aborted) return;
+      if (!isCurrent()) return;
       // A page of a list that took too long: what was read is too old to go on with.
       if (error instanceof ApiError && error.code === 410 && found.size) return void this.load();
       if (!(error instanceof ApiError)) throw error;
@@ -194,9 +199,13 @@ export function selected(rows, words, sorting, columns) {
   return found.sort((a, b) => sign * compared(value(a), value(b)));
 }
 
-/** @param {Column} column */
-export function isAgeColumn({ name, type }) {
-  return name === "Age" && type !== "integer";
+/**
+ * Whether a column shows how old an object is, so that it can be drawn again as time passes: by its description,
+ * as definitions may have columns of this name for other times.
+ * @param {Column} column
+ */
+export function isAgeColumn({ name, description }) {
+  return name === "Age" && description.startsWith("CreationTimestamp ");
 }
 
 /**

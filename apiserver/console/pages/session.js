@@ -47,21 +47,48 @@ export function onNewToken(listener) {
 /** Begins a session: by a code or an issuer's answer in the URL, or by the cookie. */
 export async function begin() {
   // What the login offers is known before it is shown, but nothing else waits for it.
-  const configured = fetch(new URL("console/config", ROOT)).then((answer) => answer.json());
-  configured.then((found) => (config.value = found));
-  const parameters = new URLSearchParams(location.hash.slice(1));
-  const code = parameters.get("code");
+  const configured = readConfig();
+  addEventListener("hashchange", () => {
+    const code = takeCode();
+    if (code) void offer(code);
+  });
+  const code = takeCode();
+  if (code) {
+    // Anybody can send a link with a code of their own: it replaces no session unless its user agrees.
+    if (await open({}, "")) await offer(code);
+    else await open({ code });
+    return;
+  }
+  const answered = new URLSearchParams(location.search);
+  const pending = answered.has("state") ? takePending() : null;
+  if (pending && pending.state === answered.get("state")) return finishOidc(answered, pending);
+  if (location.search) history.replaceState(null, "", location.pathname + location.hash);
+  await Promise.all([configured, open({}, "")]);
+}
+
+async function readConfig() {
+  try {
+    const answer = await fetch(new URL("console/config", ROOT));
+    if (answer.ok) config.value = await answer.json();
+  } catch {
+    // The session says that the server cannot be reached.
+  }
+}
+
+/** Takes a login code out of the URL; empty if there is none. */
+function takeCode() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code") ?? "";
   if (code) {
     history.replaceState(null, "", "#/");
     dispatchEvent(new HashChangeEvent("hashchange"));
-    // Anybody can send a link that logs in as somebody else: it takes over no session without being asked for.
-    if (!(await open({}, ""))) return open({ code });
-    offeredCode.value = code;
-    return true;
   }
-  const answered = new URLSearchParams(location.search);
-  if (answered.has("state")) return finishOidc(answered);
-  await Promise.all([configured, open({}, "")]);
+  return code;
+}
+
+/** @param {string} code */
+async function offer(code) {
+  if (user.value) offeredCode.value = code;
+  else await open({ code });
 }
 
 /**
@@ -81,24 +108,27 @@ export async function open(proof, reason) {
     login.value = { isWanted: !user.value, reason: "The server cannot be reached." };
     return false;
   }
-  if (answer.status === 204) {
-    login.value = { isWanted: true, reason: "" };
-    return false;
-  }
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) {
-    login.value = {
-      isWanted: true,
-      reason: reason ?? body.message ?? `The server answered ${answer.status}.`,
-    };
-    return false;
+  if (answer.status === 200) {
+    begun(body);
+    return true;
   }
-  begun(body);
-  return true;
+  // A code that is refused ends no session that there is.
+  if (!(proof.code && user.value)) {
+    const said = answer.status === 204 ? "" : (body.message ?? `The server answered ${answer.status}.`);
+    login.value = { isWanted: true, reason: reason ?? said };
+  }
+  return false;
 }
 
 /** @param {Session} session */
 function begun(session) {
+  const before = user.value;
+  if (before && JSON.stringify(before) !== JSON.stringify(session.user)) {
+    // Another tab, or the next person, has logged in: nothing of what the former user has seen stays.
+    location.reload();
+    return;
+  }
   token = session.token;
   user.value = session.user;
   login.value = { isWanted: false, reason: "" };
@@ -151,19 +181,25 @@ export async function startOidc() {
   location.assign(target);
 }
 
-/** @param {URLSearchParams} answered what the issuer has added to the URL */
-async function finishOidc(answered) {
-  const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? "null");
+function takePending() {
+  const pending = sessionStorage.getItem(PENDING);
   sessionStorage.removeItem(PENDING);
-  history.replaceState(null, "", location.pathname + (pending?.hash ?? ""));
+  return pending && JSON.parse(pending);
+}
+
+/**
+ * @param {URLSearchParams} answered what the issuer has added to the URL
+ * @param {{verifier: string, redirectURI: string, hash: string}} pending
+ */
+async function finishOidc(answered, { verifier, redirectURI, hash }) {
+  history.replaceState(null, "", location.pathname + hash);
   dispatchEvent(new HashChangeEvent("hashchange"));
   const code = answered.get("code");
-  if (!pending || pending.state !== answered.get("state") || !code) {
+  if (code) await open({ oidc: { code, verifier, redirectURI } });
+  else {
     const said = answered.get("error_description") ?? answered.get("error") ?? "";
     login.value = { isWanted: true, reason: `The login was not completed. ${said}` };
-    return false;
   }
-  return open({ oidc: { code, verifier: pending.verifier, redirectURI: pending.redirectURI } });
 }
 
 function randomText() {

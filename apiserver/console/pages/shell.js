@@ -1,4 +1,5 @@
 /** The frame around all views: navigation, the palette of types, help, and the login. */
+import { ApiError } from "./api.js";
 import { Dialog, ErrorNotice, Loading, useKeys } from "./elements.js";
 import { currentKeys } from "./keyboard.js";
 import { listed, search, typeSteps } from "./resource_types.js";
@@ -52,7 +53,7 @@ export function Shell() {
   useKeys([
     { keys: ":", text: "Go to a type or a page", run: () => (overlay.value = "palette") },
     { keys: "?", text: "Show the keys", run: () => (overlay.value = "help") },
-    { keys: "Escape", text: "Go back", run: () => history.back() },
+    { keys: "Escape", text: "Go back", run: goUp },
   ]);
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header>
@@ -76,6 +77,16 @@ export function Shell() {
     </div>
     ${overlay.value === "palette" && html`<${Palette} />`} ${overlay.value === "help" && html`<${Help} />`}
     ${offeredCode.value && html`<${OtherLogin} />`} ${login.value.isWanted && html`<${Login} />`}`;
+}
+
+/** Goes from an object to the list of its type, from there to all types, and from other pages back. */
+function goUp() {
+  const { steps } = route.value;
+  const [first, group, version, resource, namespace] = steps;
+  if (first === "object")
+    go(href(["list", group, version, resource], { ns: namespace === "-" ? "" : namespace }));
+  else if (first === "list") go(href(["types"]));
+  else history.back();
 }
 
 /** @param {Event} event */
@@ -130,7 +141,9 @@ function View() {
   const [step = "types"] = route.value.steps;
   const load = VIEWS.get(step);
   const [shown, setShown] = useState(/** @type {{step: string, component: any} | null} */ (null));
-  const [error, forget] = useErrorBoundary((failure) => console.error(failure));
+  const [error, forget] = useErrorBoundary((failure) => {
+    if (!(failure instanceof ApiError)) console.error(failure);
+  });
   const address = route.value.steps.join("/");
   useEffect(() => {
     let isWanted = true;
@@ -145,6 +158,8 @@ function View() {
   }, [step]);
   useEffect(() => {
     if (error) forget();
+    document.title = `${route.value.steps.slice(3).join(" ") || step} – Console`;
+    document.getElementById("main")?.focus();
   }, [address]);
   if (!load) return html`<${ErrorNotice} error="There is no such page." />`;
   if (error) return html`<${ErrorNotice} error=${error} onRetry=${forget} />`;
@@ -239,16 +254,18 @@ function Help() {
 }
 
 function OtherLogin() {
+  const [isRefused, setIsRefused] = useState(false);
   const refuse = () => (offeredCode.value = "");
   const accept = async () => {
     if (await open({ code: offeredCode.value })) location.reload();
-    refuse();
+    else setIsRefused(true);
   };
   return html`<${Dialog} title="Another login" onClose=${refuse}>
     <p>The link that you have followed logs you in. You are logged in already, as ${user.value?.username}.</p>
+    ${isRefused && html`<p class="notice bad" role="alert">The link is too old, or has been used. Your session goes on.</p>`}
     <div class="buttons">
       <button onClick=${refuse}>Stay logged in</button>
-      <button onClick=${accept}>Use the login of the link</button>
+      <button disabled=${isRefused} onClick=${accept}>Use the login of the link</button>
     </div>
   </${Dialog}>`;
 }

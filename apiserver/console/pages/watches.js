@@ -43,9 +43,7 @@ let timer = 0;
 export function watch(watch) {
   /** @type {Subscribed} */
   const subscribed = { ...watch, id: 0 };
-  if (socket?.readyState !== WebSocket.OPEN) waiting.add(subscribed);
-  else subscribe(subscribed);
-  connect();
+  subscribe(subscribed);
   return () => {
     waiting.delete(subscribed);
     clearTimeout(subscribed.timer);
@@ -63,6 +61,11 @@ function send(message) {
  * @param {Subscribed} watch
  */
 function subscribe(watch) {
+  if (socket?.readyState !== WebSocket.OPEN) {
+    waiting.add(watch);
+    connect();
+    return;
+  }
   watch.id = ++lastId;
   watches.set(watch.id, watch);
   const { id, path, resourceVersion, accept = "application/json" } = watch;
@@ -84,7 +87,9 @@ function connect() {
   const bearer = base64url(new TextEncoder().encode(currentToken()));
   const opened = new WebSocket(url, [PROTOCOL, `base64url.bearer.authorization.k8s.io.${bearer}`]);
   socket = opened;
+  let hasOpened = false;
   opened.onopen = () => {
+    hasOpened = true;
     connection.value = "live";
     retryMs = RETRY_MS.first;
     subscribeWaiting();
@@ -97,11 +102,14 @@ function connect() {
     for (const each of watches.values()) waiting.add(each);
     watches.clear();
     if (code === UNAUTHENTICATED) renew().then((is) => is && connect());
-    else if (waiting.size) retry();
+    else if (waiting.size && hasOpened) retry();
+    // A browser does not tell why a handshake has failed: perhaps the token is no longer valid.
+    else if (waiting.size) renew().then(retry);
   };
 }
 
 function retry() {
+  if (timer) return;
   timer = setTimeout(
     () => {
       timer = 0;

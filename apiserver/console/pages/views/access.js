@@ -148,7 +148,7 @@ function WhoCan({ asked }) {
     html`<code>${each.rule}</code>`,
   ]);
   const others = value.otherAuthorizers.join(", ");
-  return html`<${SimpleTable} label="Subjects" columns=${["Who", "By the binding", "Of the role", "Rule"]} rows=${rows} empty="Nobody." />
+  return html`<${SimpleTable} label="Subjects" columns=${["Who", "Binding", "Role", "Rule"]} rows=${rows} empty="Nobody." />
     <p class="muted">
       ${value.omitted > 0 && `${value.omitted} more are not shown. `} Members of system:masters may do everything.
       ${others && ` These authorizers may allow it to others, too: ${others}.`}

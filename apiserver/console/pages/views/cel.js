@@ -93,7 +93,12 @@ async function evaluate({ kind, expression, object, type }, signal) {
     "object:",
     ...object.split("\n").map((line) => `  ${line}`),
   ];
-  const answer = await request("/console/cel", { method: "POST", type: YAML, body: lines.join("\n"), signal });
+  const answer = await request("/console/cel", {
+    method: "POST",
+    type: YAML,
+    body: lines.join("\n"),
+    signal,
+  });
   return answer.json();
 }
 
@@ -107,10 +112,19 @@ function Answer({ answer: { value, error } }) {
   return html`<div class="card" role="status">
     <${Facts}
       items=${[
-        { label: "Result", value: html`<strong class="mono" data-tone=${tone}>${value.error ?? JSON.stringify(value.result)}</strong>` },
+        {
+          label: "Result",
+          value: html`<strong class="mono" data-tone=${tone}>${value.error ?? JSON.stringify(value.result)}</strong>`,
+        },
         { label: "Type", value: value.type },
-        { label: "Cost", value: value.cost !== null && `${number(value.cost)} of ${number(value.costLimit)}` },
-        { label: "Estimated cost", value: value.estimatedCost && `${number(min)} to ${max === null ? "unlimited" : number(max)}` },
+        {
+          label: "Cost",
+          value: value.cost !== null && `${number(value.cost)} of ${number(value.costLimit)}`,
+        },
+        {
+          label: "Estimated cost",
+          value: value.estimatedCost && `${number(min)} to ${max === null ? "unlimited" : number(max)}`,
+        },
       ]}
     />
     ${value.warnings.length > 0 && html`<${Issues} issues=${value.warnings} />`}

@@ -38,7 +38,7 @@ export default function Changes() {
       </select>
       <${Namespaces} value=${wanted.ns} onChange=${(/** @type {string} */ ns) => setQuery({ ns })} />
       <${SearchField} label="By user" value=${wanted.by} delayMs=${500} onChange=${(/** @type {string} */ by) => setQuery({ by: by.trim() })} />
-      <button onClick=${reload}>Read again</button>
+      <button onClick=${reload}>Refresh</button>
     </div>
     ${error instanceof ApiError && error.code === 404 && html`<${Notice}>The server keeps no history. The flag <code>--history</code> turns it on.</${Notice}>`}
     ${error !== null && !(error instanceof ApiError && error.code === 404) && html`<${ErrorNotice} error=${error} onRetry=${reload} />`}

@@ -95,7 +95,7 @@ function Custom({ type }) {
   );
   return html`<div class="card">
     <h2>Versions</h2>
-    <${SimpleTable} label="Versions" columns=${["Version", "Served", "Written", "In the store", ""]} rows=${rows} />
+    <${SimpleTable} label="Versions" columns=${["Version", "Served", "Storage version", "Stored", ""]} rows=${rows} />
     <${Facts} items=${[
       { label: "Conversion", value: spec.conversion?.strategy },
       {
@@ -107,7 +107,7 @@ function Custom({ type }) {
     ]} />
     ${conditions.map((/** @type {any} */ each) => html`<p data-tone="bad">${each.type}: ${each.message}</p>`)}
     <a href=${href(["object", "apiextensions.k8s.io", "v1", "customresourcedefinitions", "-", name])}>The definition itself</a>
-    <span class="muted"> · </span><a href=${`#${collectionPath(type)}`} onClick=${(/** @type {Event} */ event) => event.preventDefault()}><code>${collectionPath(type)}</code></a>
+    <span class="muted"> · </span><code>${collectionPath(type)}</code>
   </div>`;
 }
 

@@ -14,6 +14,7 @@ import { html, useState } from "../vendor/preact.js";
  * @param {string} propagation
  */
 async function remove(target, isTrial, propagation) {
+  if (!target.uid) throw new Error("This is not an object that was read.");
   const options = {
     kind: "DeleteOptions",
     apiVersion: "v1",
@@ -24,16 +25,21 @@ async function remove(target, isTrial, propagation) {
   await request(target.path, { method: "DELETE", type: "application/json", body: JSON.stringify(options) });
 }
 
-/** @param {{objects: Target[], kind: string, onClose: () => void}} props */
+/** @param {{objects: Target[], kind: string, onClose: (isDone: boolean) => void}} props */
 export function DeleteDialog({ objects, kind, onClose }) {
   const [targets] = useState(objects); // What was asked for, whatever the list becomes meanwhile.
   const [propagation, setPropagation] = useState("Background");
   const [results, setResults] = useState(/** @type {Result[]} */ ([]));
+  const [abort] = useState(() => new AbortController());
+  const close = () => {
+    abort.abort();
+    onClose(phase === "done");
+  };
   const [phase, setPhase] = useState(/** @type {"" | "busy" | "tried" | "done"} */ (""));
   /** @param {boolean} isTrial */
   const run = async (isTrial) => {
     setPhase("busy");
-    const outcomes = await forEach(targets, (target) => remove(target, isTrial, propagation));
+    const outcomes = await forEach(targets, (target) => remove(target, isTrial, propagation), abort.signal);
     setResults(
       outcomes.map((outcome, at) => ({
         label: targets[at].label,
@@ -46,7 +52,7 @@ export function DeleteDialog({ objects, kind, onClose }) {
   };
   const failed = results.filter(({ isGood }) => !isGood).length;
   const lines = results.length ? results : targets.map(({ label }) => ({ label, text: "", isGood: true }));
-  return html`<${Dialog} title=${`Delete ${counted(targets.length, kind)}?`} onClose=${onClose}>
+  return html`<${Dialog} title=${`Delete ${counted(targets.length, kind)}?`} onClose=${close}>
     <ul class="targets" tabindex="0" aria-label="Objects">
       ${lines
         .slice(0, SHOWN_MAX)
@@ -69,7 +75,7 @@ export function DeleteDialog({ objects, kind, onClose }) {
     </label>`
     }
     <div class="buttons">
-      <button onClick=${onClose}>${phase === "done" ? "Close" : "Cancel"}</button>
+      <button onClick=${close}>${phase === "done" ? "Close" : phase === "busy" ? "Stop" : "Cancel"}</button>
       ${
         phase !== "done" &&
         html`<button disabled=${phase === "busy"} onClick=${() => run(true)}>Try it (dry run)</button>

@@ -16,7 +16,7 @@ export default function Deprecations() {
     html`<span title=${moment(each.lastSeen)}>${age(each.lastSeen)}</span>`,
   ]);
   return html`<section class="page">
-    <div class="bar"><h1>Deprecations</h1><button onClick=${reload}>Read again</button></div>
+    <div class="bar"><h1>Deprecations</h1><button onClick=${reload}>Refresh</button></div>
     ${error !== null && html`<${ErrorNotice} error=${error} onRetry=${reload} />`} ${!value && !error && html`<${Loading} />`}
     ${
       value &&

@@ -1,11 +1,11 @@
 /** Edits or creates an object as YAML. What would be stored is shown before it is. */
 import { ApiError, APPLY, FIELD_MANAGER, getText, request, YAML } from "../api.js";
-import { ErrorNotice, Loading, Notice, useKeys, useLoaded } from "../elements.js";
+import { Dialog, ErrorNotice, Loading, Notice, useKeys, useLoaded } from "../elements.js";
 import { schemaOf } from "../openapi.js";
 import { apiVersion, collectionPath, findType, objectPath, objectSteps, types } from "../resource_types.js";
 import { go, href, route } from "../router.js";
 import { config } from "../session.js";
-import { html, useMemo, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { values, withoutMetadata } from "../yaml_lines.js";
 import { DiffView } from "../yaml_view.js";
 import { YamlEditor } from "../yaml_editor.js";
@@ -43,11 +43,11 @@ ${type.isNamespaced ? `  namespace: ${namespace}\n` : ""}`;
 function Existing({ type, namespace, name }) {
   const { value, error, reload } = useLoaded(
     (signal) => getText(objectPath(type, namespace, name), { accept: YAML, signal }),
-    [type, namespace, name],
+    [objectPath(type, namespace, name)],
   );
   if (error) return html`<${ErrorNotice} error=${error} onRetry=${reload} />`;
   if (value === null) return html`<${Loading} />`;
-  return html`<${Editor} type=${type} namespace=${namespace} name=${name} text=${value} onReload=${reload} />`;
+  return html`<${Editor} key=${value} type=${type} namespace=${namespace} name=${name} text=${value} onReload=${reload} />`;
 }
 
 /**
@@ -60,7 +60,11 @@ function Existing({ type, namespace, name }) {
 /** @param {{type: ResourceType, namespace: string, name: string, text: string, onReload?: () => void}} props */
 function Editor({ type, namespace, name, text, onReload }) {
   const begun = useMemo(() => withoutMetadata(text, OF_SERVER), [text]);
+  // What the edit began with, and what the editor is given: both are newer after a conflict.
+  const base = useRef(text);
+  const [given, setGiven] = useState(begun);
   const written = useRef(begun);
+  const [isLeaving, setIsLeaving] = useState(false);
   const [mode, setMode] = useState("replace");
   const [review, setReview] = useState(/** @type {Review | null} */ (null));
   const [error, setError] = useState(/** @type {ApiError | null} */ (null));
@@ -69,6 +73,16 @@ function Editor({ type, namespace, name, text, onReload }) {
   const saveButton = useRef(/** @type {HTMLElement | null} */ (null));
   const isNew = !name;
 
+  /** @param {any} event */
+  const chooseMode = (event) => {
+    setMode(event.target.value);
+    setReview(null);
+  };
+  /** @param {string} now */
+  const note = (now) => {
+    written.current = now;
+    setReview(null);
+  };
   /** @param {boolean} isTrial @param {boolean} [isForced] */
   const write = async (isTrial, isForced = false) => {
     setIsBusy(true);
@@ -89,7 +103,7 @@ function Editor({ type, namespace, name, text, onReload }) {
       const stored = await answer.text();
       if (isTrial)
         setReview({
-          before: isNew ? "" : withoutMetadata(text, OF_VERSION),
+          before: isNew ? "" : withoutMetadata(base.current, OF_VERSION),
           after: withoutMetadata(stored, OF_VERSION),
           warnings,
         });
@@ -97,9 +111,18 @@ function Editor({ type, namespace, name, text, onReload }) {
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
       setError(failure);
+      setReview(null);
     } finally {
       setIsBusy(false);
     }
+  };
+  /** Goes on from what is stored now, with the text as it was written. */
+  const keepText = async () => {
+    base.current = await getText(objectPath(type, namespace, name), { accept: YAML });
+    const version = metadataOf(base.current).resourceVersion;
+    written.current = written.current.replace(/^( +resourceVersion:).*$/m, `$1 "${version}"`);
+    setGiven(written.current);
+    await write(true);
   };
   /** @param {string} stored */
   const saved = (stored) => {
@@ -109,16 +132,24 @@ function Editor({ type, namespace, name, text, onReload }) {
       const path = objectPath(type, namespace, name);
       lastSaved.value = {
         path,
-        before: withoutMetadata(text, ["resourceVersion", "managedFields"]),
+        before: withoutMetadata(base.current, ["resourceVersion", "managedFields"]),
+        stored,
         resourceVersion: metadata.resourceVersion ?? "",
         error: "",
       };
     }
     go(href(objectSteps(type, target.namespace, target.name), { tab: "yaml" }));
   };
+  const isChanged = () => written.current !== begun;
+  useEffect(() => {
+    const keep = (/** @type {Event} */ event) => isChanged() && event.preventDefault();
+    addEventListener("beforeunload", keep);
+    return () => removeEventListener("beforeunload", keep);
+  }, []);
   const leave = () =>
     isNew ? history.back() : go(href(objectSteps(type, namespace, name), { tab: "yaml" }));
-  useKeys([{ keys: "Escape", text: "Leave without saving", run: leave }]);
+  const askToLeave = () => (isChanged() ? setIsLeaving(true) : leave());
+  useKeys([{ keys: "Escape", text: "Leave without saving", run: askToLeave }]);
   return html`<section class="page full edit" aria-label=${isNew ? `Create ${type.kind}` : `Edit ${name}`}>
     <div class="bar">
       <h1>${isNew ? `Create ${type.kind}` : html`Edit ${type.kind} <span class="muted">${namespace && `${namespace} / `}</span>${name}`}</h1>
@@ -126,20 +157,27 @@ function Editor({ type, namespace, name, text, onReload }) {
         !isNew &&
         html`<label>
         ${"Write by "}
-        <select value=${mode} onChange=${(/** @type {any} */ event) => setMode(event.target.value)}>
+        <select value=${mode} onChange=${chooseMode}>
           <option value="replace">replacing the object</option>
           ${type.verbs.includes("patch") && html`<option value="apply">server-side apply</option>`}
         </select>
       </label>`
       }
       <span class="space"></span>
-      <button onClick=${leave}>Cancel</button>
+      <button onClick=${askToLeave}>Cancel</button>
       <button disabled=${isBusy} onClick=${() => write(true)}>Review <kbd>Ctrl ⏎</kbd></button>
       <button class="primary" ref=${saveButton} disabled=${isBusy} onClick=${() => write(false)}>Save <kbd>Ctrl S</kbd></button>
     </div>
-    ${error && html`<${Refusal} error=${error} mode=${mode} onReload=${onReload} onForce=${() => write(false, true)} />`}
+    ${error && html`<${Refusal} error=${error} mode=${mode} onReload=${onReload} onKeep=${keepText} onForce=${() => write(false, true)} />`}
     <div class=${review ? "halves" : "whole"}>
-      <${YamlEditor} text=${begun} schema=${schema} onChange=${(/** @type {string} */ now) => (written.current = now)} onReview=${() => write(true)} onSave=${() => write(false)} onLeave=${() => saveButton.current?.focus()} />
+      <${YamlEditor}
+        text=${given}
+        schema=${schema}
+        onChange=${note}
+        onReview=${() => write(true)}
+        onSave=${() => write(false)}
+        onLeave=${() => saveButton.current?.focus()}
+      />
       ${
         review &&
         html`<section class="review" aria-label="What would be stored">
@@ -149,15 +187,35 @@ function Editor({ type, namespace, name, text, onReload }) {
       </section>`
       }
     </div>
+    ${isLeaving && html`<${LeaveDialog} onStay=${() => setIsLeaving(false)} onLeave=${leave} />`}
   </section>`;
 }
 
-/** @param {{error: ApiError, mode: string, onReload?: () => void, onForce: () => void}} props */
-function Refusal({ error, mode, onReload, onForce }) {
+/** @param {{onStay: () => void, onLeave: () => void}} props */
+function LeaveDialog({ onStay, onLeave }) {
+  return html`<${Dialog} title="Discard your changes?" onClose=${onStay}>
+    <div class="buttons">
+      <button onClick=${onStay}>Keep editing</button>
+      <button class="danger" onClick=${onLeave}>Discard</button>
+    </div>
+  </${Dialog}>`;
+}
+
+/** @param {{error: ApiError, mode: string, onReload?: () => void, onKeep: () => void, onForce: () => void}} props */
+function Refusal({ error, mode, onReload, onKeep, onForce }) {
   const isConflict = error.code === 409 && error.status.reason === "Conflict";
   return html`<${ErrorNotice} error=${error} />
     ${isConflict && mode === "apply" && html`<button class="danger" onClick=${onForce}>Take these fields over from their managers</button>`}
-    ${isConflict && mode === "replace" && onReload && html`<${Notice}>Somebody has changed the object meanwhile. <button onClick=${onReload}>Begin again with what is stored now</button></${Notice}>`}`;
+    ${
+      isConflict &&
+      mode === "replace" &&
+      onReload &&
+      html`<${Notice}>
+      Somebody has changed the object meanwhile.
+      <button onClick=${onKeep}>Keep my text and review it</button>
+      <button onClick=${onReload}>Discard my text and reload</button>
+    </${Notice}>`
+    }`;
 }
 
 /**

@@ -1,9 +1,9 @@
 /** Whether the server is well: its checks, its load, and how near its limits are. */
-import { ApiError, getText, request } from "../api.js";
-import { ErrorNotice, Facts, Loading } from "../elements.js";
+import { ApiError, getText } from "../api.js";
+import { ErrorNotice, Facts, Loading, usePolling } from "../elements.js";
 import { byteSize, duration, number } from "../format.js";
 import { parse, quantile, total } from "../metrics_text.js";
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useState } from "../vendor/preact.js";
 
 const READ_EVERY_MS = 5_000;
 const SECOND_AFTER_MS = 1_000;
@@ -16,27 +16,21 @@ export default function Health() {
   const [readings, setReadings] = useState(/** @type {Reading[]} */ ([]));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [checks, setChecks] = useState(/** @type {Record<string, string>} */ ({}));
-  useEffect(() => {
-    const read = async () => {
-      if (document.hidden) return;
-      try {
-        const metrics = parse(await getText("/metrics"));
-        setReadings((before) => [...before, { at: performance.now(), metrics }].slice(-POINTS_MAX));
-        setError(null);
-      } catch (failure) {
-        setError(failure);
-      }
-      setChecks({ readyz: await checked("/readyz?verbose"), livez: await checked("/livez?verbose") });
-    };
-    let timer = 0;
-    // A rate needs two readings, so the second one comes soon.
-    const again = async (/** @type {number} */ afterMs) => {
-      await read();
-      timer = setTimeout(() => again(READ_EVERY_MS), afterMs);
-    };
-    void again(SECOND_AFTER_MS);
-    return () => clearTimeout(timer);
-  }, []);
+  const read = async (/** @type {AbortSignal} */ signal) => {
+    try {
+      const metrics = parse(await getText("/metrics", { signal }));
+      setReadings((before) => [...before, { at: performance.now(), metrics }].slice(-POINTS_MAX));
+      setError(null);
+    } catch (failure) {
+      if (!signal.aborted) setError(failure);
+    }
+    setChecks({
+      readyz: await checked("/readyz?verbose", signal),
+      livez: await checked("/livez?verbose", signal),
+    });
+  };
+  // A rate needs two readings, so the second one comes soon.
+  usePolling(read, READ_EVERY_MS, [], SECOND_AFTER_MS);
   const last = readings[readings.length - 1]?.metrics;
   return html`<section class="page">
     <div class="bar"><h1>Health</h1></div>
@@ -49,20 +43,20 @@ export default function Health() {
       last &&
       html`<div class="cards">
       <${Chart} label="Requests a second" values=${rates(readings, "apiserver_request_total")} form=${(/** @type {number} */ value) => value.toFixed(1)} />
-      <${Chart} label="Time of 99 % of requests" values=${latencies(readings)} form=${(/** @type {number} */ value) => `${(value * 1_000).toFixed(0)} ms`} />
+      <${Chart} label="99th percentile latency" values=${latencies(readings)} form=${(/** @type {number} */ value) => `${(value * 1_000).toFixed(0)} ms`} />
       <${Chart} label="Watch events a second" values=${rates(readings, "apiserver_watch_events_total")} form=${(/** @type {number} */ value) => value.toFixed(1)} />
-      <${Chart} label="Processor" values=${rates(readings, "process_cpu_seconds_total").map((each) => each * 100)} form=${(/** @type {number} */ value) => `${value.toFixed(0)} %`} />
+      <${Chart} label="CPU" values=${rates(readings, "process_cpu_seconds_total").map((each) => each * 100)} form=${(/** @type {number} */ value) => `${value.toFixed(0)} %`} />
       <${Chart} label="Memory" values=${readings.map(({ metrics }) => total(metrics, "process_resident_memory_bytes"))} form=${byteSize} />
-      <${Chart} label="Cache behind the store" values=${readings.map(({ metrics }) => largest(metrics, "apiserver_watch_cache_lag_seconds"))} form=${(/** @type {number} */ value) => `${value.toFixed(2)} s`} />
+      <${Chart} label="Watch cache lag" values=${readings.map(({ metrics }) => largest(metrics, "apiserver_watch_cache_lag_seconds"))} form=${(/** @type {number} */ value) => `${value.toFixed(2)} s`} />
     </div>`
     }
   </section>`;
 }
 
-/** The text of a health check, which a failed one has, too. @param {string} path */
-async function checked(path) {
+/** The text of a health check, which a failed one has, too. @param {string} path @param {AbortSignal} signal */
+async function checked(path, signal) {
   try {
-    return await (await request(path, { accept: "*/*" })).text();
+    return await getText(path, { signal });
   } catch (error) {
     return error instanceof ApiError ? error.message : String(error);
   }
@@ -134,7 +128,7 @@ function Store({ metrics }) {
     <h2>Server and store</h2>
     <${Facts}
       items=${[
-        { label: "Runs since", value: started ? duration(Date.now() - started * 1_000) : "" },
+        { label: "Uptime", value: started ? duration(Date.now() - started * 1_000) : "" },
         { label: "Store", value: size ? byteSize(size) : "" },
         {
           label: "Available",

@@ -6,7 +6,7 @@ import { collectionPath, findType, objectPath, objectSteps, types } from "../res
 import { go, href, route, setQuery } from "../router.js";
 import { isAgeColumn, Rows, selected } from "../rows.js";
 import { config } from "../session.js";
-import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
+import { html, useLayoutEffect, useMemo, useState } from "../vendor/preact.js";
 import { DeleteDialog } from "./delete_dialog.js";
 import { Namespaces } from "./namespaces.js";
 
@@ -36,7 +36,7 @@ function TypeList({ type }) {
   const further = useMemo(() => furtherColumns(jsonPaths), [jsonPaths]);
   const path = `${collectionPath(type, ns)}${selectors(l, f)}`;
   const rows = useMemo(() => new Rows(path, further.values), [path, jsonPaths]);
-  useEffect(() => () => rows.close(), [rows]);
+  useLayoutEffect(() => () => rows.close(), [rows]);
   const all = [...rows.columns.value, ...further.columns];
   const sorting = sortingOf(sort, all);
   const changes = rows.changes.value;
@@ -47,27 +47,25 @@ function TypeList({ type }) {
   const [cursor, setCursor] = useState("");
   const [marked, setMarked] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
   const [isDeleting, setIsDeleting] = useState(false);
-  const at = Math.max(
-    0,
-    found.findIndex((row) => row.key === cursor),
-  );
+  // -1 if there is none, or no longer: then no key acts on a row.
+  const at = found.findIndex((row) => row.key === cursor);
   const current = found[at];
   /** @param {number} to */
   const move = (to) => found.length && setCursor(found[Math.min(Math.max(to, 0), found.length - 1)].key);
-  /** @param {string} key */
-  const mark = (key) => {
+  /** @param {string} uid */
+  const mark = (uid) => {
     const next = new Set(marked);
-    if (!next.delete(key)) next.add(key);
+    if (!next.delete(uid)) next.add(uid);
     setMarked(next);
   };
   /** @param {Row | undefined} row @param {string} [tab] */
   const openRow = (row, tab) => row && go(href(objectSteps(type, row.namespace, row.name), { tab }));
-  const chosen = found.filter((row) => marked.has(row.key));
+  const chosen = found.filter((row) => marked.has(row.uid));
   const canChange = !config.value.readOnly;
   const canDelete = canChange && type.verbs.includes("delete");
   const target = chosen.length ? chosen : current ? [current] : [];
   useKeys([
-    { keys: "j ArrowDown", text: "Next row", run: () => move(cursor ? at + 1 : 0) },
+    { keys: "j ArrowDown", text: "Next row", run: () => move(at + 1) },
     { keys: "k ArrowUp", text: "Previous row", run: () => move(at - 1) },
     { keys: "g Home", text: "First row", run: () => move(0) },
     { keys: "G End", text: "Last row", run: () => move(found.length - 1) },
@@ -88,7 +86,7 @@ function TypeList({ type }) {
       : []),
     ...(canDelete
       ? [
-          { keys: "Space x", text: "Mark", run: () => current && mark(current.key) },
+          { keys: "Space x", text: "Mark", run: () => current && mark(current.uid) },
           {
             keys: "d Delete",
             text: "Delete what is marked",
@@ -108,7 +106,7 @@ function TypeList({ type }) {
       <${SearchField} id="filter" label="Filter rows" value=${q} onChange=${(/** @type {string} */ value) => setQuery({ q: value })} />
       <${SearchField} label="Label selector" placeholder="labels: app=web" value=${l} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ l: value.trim() })} />
       <${SearchField} label="Field selector" placeholder="fields: spec.nodeName=…" value=${f} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ f: value.trim() })} />
-      <${SearchField} label="Further columns" placeholder="columns: .spec.nodeName" value=${jsonPaths} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ columns: value.trim() })} />
+      <${SearchField} label="Custom columns" placeholder="columns: .spec.nodeName" value=${jsonPaths} delayMs=${500} onChange=${(/** @type {string} */ value) => setQuery({ columns: value.trim() })} />
       <label class="check"><input type="checkbox" checked=${Boolean(wide)} onChange=${() => setQuery({ wide: wide ? "" : "1" })} />wide</label>
       <span class="space"></span>
       ${chosen.length > 0 && canDelete && html`<button class="danger" onClick=${() => setIsDeleting(true)}>Delete ${number(chosen.length)}…</button>`}
@@ -120,7 +118,7 @@ function TypeList({ type }) {
       label=${type.resource}
       columns=${columns}
       rows=${found}
-      at=${cursor ? at : -1}
+      at=${at}
       marked=${marked}
       canMark=${canDelete}
       sorting=${sorting}
@@ -137,9 +135,9 @@ function TypeList({ type }) {
       html`<${DeleteDialog}
       objects=${target.map((row) => ({ label: row.key.replace(/^\//, ""), path: objectPath(type, row.namespace, row.name), uid: row.uid }))}
       kind=${type.kind}
-      onClose=${() => {
+      onClose=${(/** @type {boolean} */ isDone) => {
         setIsDeleting(false);
-        setMarked(new Set());
+        if (isDone) setMarked(new Set());
       }}
     />`
     }
@@ -165,7 +163,7 @@ function furtherColumns(text) {
       error: "",
     };
   } catch (error) {
-    return { columns: [], values: null, error: `Further columns: ${/** @type {Error} */ (error).message}` };
+    return { columns: [], values: null, error: `Custom columns: ${/** @type {Error} */ (error).message}` };
   }
 }
 
@@ -234,13 +232,13 @@ function Grid({ label, columns, rows, at, marked, canMark, sorting, onSort, onMa
       key=${each.key}
       class=${`row ${index === at ? "current" : ""} ${each.isEnding ? "ending" : ""}`}
       aria-rowindex=${index + 2}
-      aria-selected=${canMark ? marked.has(each.key) : undefined}
+      aria-selected=${canMark ? marked.has(each.uid) : undefined}
       style=${widths}
       onClick=${() => onCursor(each)}
     >
       ${
         canMark &&
-        html`<span role="gridcell"><input type="checkbox" tabindex="-1" aria-label=${`Mark ${each.name}`} checked=${marked.has(each.key)} onChange=${() => onMark(each.key)} /></span>`
+        html`<span role="gridcell"><input type="checkbox" tabindex="-1" aria-label=${`Mark ${each.name}`} checked=${marked.has(each.uid)} onChange=${() => onMark(each.uid)} /></span>`
       }
       ${columns.map((/** @type {Shown} */ column, /** @type {number} */ columnAt) => {
         const text = column.cell(each);

@@ -61,7 +61,7 @@ function ObjectView({ type, namespace, name }) {
   return html`<section class="page object" aria-label=${`${type.kind} ${name}`}>
     <div class="bar">
       <h1><a href=${href(typeSteps(type), { ns: namespace })}>${type.kind}</a> ${namespace && html`<span class="muted">${namespace} / </span>`}${name}</h1>
-      ${metadata.deletionTimestamp && html`<span class="badge" data-tone="waiting">ends since ${age(metadata.deletionTimestamp)}</span>`}
+      ${metadata.deletionTimestamp && html`<span class="badge" data-tone="waiting">terminating for ${age(metadata.deletionTimestamp)}</span>`}
       <span class="space"></span>
       ${canEdit && html`<button onClick=${edit}>Edit</button>`}
       ${canDelete && html`<button class="danger" onClick=${() => setIsDeleting(true)}>Delete…</button>`}

@@ -37,7 +37,7 @@ export function HistoryTab({ object, path }) {
       ${value.continue && limit < 5 * PAGE && html`<button onClick=${() => setLimit(limit + PAGE)}>Older versions</button>`}
     </div>
     <div class="version">
-      ${isBlame ? html`<${Blame} path=${path} versions=${versions} />` : versions[at] && html`<${Change} path=${path} version=${versions[at]} before=${versions[at + 1]} />`}
+      ${isBlame ? html`<${Blame} path=${path} versions=${versions} />` : versions[at] && html`<${Change} key=${versions[at].resourceVersion} path=${path} version=${versions[at]} before=${versions[at + 1]} />`}
     </div>
   </div>`;
 }

@@ -1,9 +1,9 @@
 /** The YAML of an object, and who owns each line of it. */
 import { getText, YAML } from "../api.js";
 import { ErrorNotice, Loading, useLoaded } from "../elements.js";
-import { age } from "../format.js";
+import { moment } from "../format.js";
 import { Owners } from "../managed_fields.js";
-import { html, useMemo, useState } from "../vendor/preact.js";
+import { html, useMemo, useRef, useState } from "../vendor/preact.js";
 import { withoutMetadata } from "../yaml_lines.js";
 import { colourOf, YamlView } from "../yaml_view.js";
 
@@ -13,12 +13,15 @@ export function YamlTab({ object, path }) {
     (signal) => getText(path, { accept: YAML, signal }),
     [path, object.metadata.resourceVersion],
   );
+  // Of an object that has been deleted, its last state stays.
+  const last = useRef("");
+  if (text !== null) last.current = text;
   const [isWhole, setIsWhole] = useState(false);
   const [hasOwners, setHasOwners] = useState(true);
   const owners = useMemo(() => new Owners(object), [object]);
-  if (error) return html`<${ErrorNotice} error=${error} />`;
-  if (text === null) return html`<${Loading} />`;
-  const shown = isWhole ? text : withoutMetadata(text, ["managedFields"]);
+  if (error && !last.current) return html`<${ErrorNotice} error=${error} />`;
+  if (!last.current) return html`<${Loading} />`;
+  const shown = isWhole ? last.current : withoutMetadata(last.current, ["managedFields"]);
   const margin = (/** @type {import("../yaml_lines.js").Line} */ { path: where }) => {
     const [owner, ...others] = owners.of(where);
     if (!owner) return null;
@@ -28,7 +31,7 @@ export function YamlTab({ object, path }) {
       title: all
         .map(
           (each) =>
-            `${each.manager}: ${each.operation}${each.subresource ? ` of ${each.subresource}` : ""}, ${age(each.time)} ago`,
+            `${each.manager}: ${each.operation}${each.subresource ? ` of ${each.subresource}` : ""}, ${moment(each.time)}`,
         )
         .join("\n"),
       colour: colourOf(owner.manager),

@@ -1,9 +1,9 @@
 /** What clients ask of the server: who asks how much, and what was slow or refused. */
 import { getJson } from "../api.js";
-import { ErrorNotice, Loading, SearchField, SimpleTable, useLoaded } from "../elements.js";
+import { ErrorNotice, Loading, SearchField, SimpleTable, usePolling } from "../elements.js";
 import { age, byteSize, moment, number } from "../format.js";
 import { route, setQuery } from "../router.js";
-import { html, useEffect } from "../vendor/preact.js";
+import { html, useState } from "../vendor/preact.js";
 
 const READ_EVERY_MS = 3_000;
 const CLIENTS_MAX = 50;
@@ -12,27 +12,30 @@ export default function Requests() {
   const { query } = route.value;
   const [user, agent] = [query.get("user") ?? "", query.get("agent") ?? ""];
   const filters = `${new URLSearchParams({ ...(user && { user }), ...(agent && { agent }) })}`;
-  const noted = useLoaded(
-    (signal) => getJson(`/debug/requests${filters && `?${filters}`}`, { signal }),
-    [filters],
-  );
-  const clients = useLoaded((signal) => getJson("/debug/clients", { signal }), []);
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (document.hidden) return;
-      noted.reload();
-      clients.reload();
-    }, READ_EVERY_MS);
-    return () => clearInterval(timer);
-  }, [filters]);
+  const [found, setFound] = useState(/** @type {{noted?: any, clients?: any, error?: unknown}} */ ({}));
+  const read = async (/** @type {AbortSignal} */ signal) => {
+    try {
+      const noted = await getJson(`/debug/requests${filters && `?${filters}`}`, { signal });
+      const clients = await getJson("/debug/clients", { signal });
+      setFound({ noted, clients });
+    } catch (error) {
+      if (!signal.aborted) setFound({ error });
+    }
+  };
+  usePolling(read, READ_EVERY_MS, [filters]);
   return html`<section class="page">
     <div class="bar">
       <h1>Requests</h1>
       <${SearchField} label="User" value=${user} delayMs=${400} onChange=${(/** @type {string} */ value) => setQuery({ user: value.trim() })} />
       <${SearchField} label="User agent" value=${agent} delayMs=${400} onChange=${(/** @type {string} */ value) => setQuery({ agent: value.trim() })} />
     </div>
-    <div class="card"><h2>Slow or refused</h2>${noted.error ? html`<${ErrorNotice} error=${noted.error} />` : noted.value ? html`<${Noted} requests=${noted.value.requests} />` : html`<${Loading} />`}</div>
-    <div class="card"><h2>Clients</h2>${clients.error ? html`<${ErrorNotice} error=${clients.error} />` : clients.value ? html`<${Clients} found=${clients.value} user=${user} agent=${agent} />` : html`<${Loading} />`}</div>
+    ${found.error && html`<${ErrorNotice} error=${found.error} />`}
+    ${!found.error && !found.noted && html`<${Loading} />`}
+    ${
+      found.noted &&
+      html`<div class="card"><h2>Slow or refused</h2><${Noted} requests=${found.noted.requests} /></div>
+      <div class="card"><h2>Clients</h2><${Clients} found=${found.clients} user=${user} agent=${agent} /></div>`
+    }
   </section>`;
 }
 
@@ -52,7 +55,10 @@ function Noted({ requests }) {
 
 /** @param {any} request a slow one */
 function phases({ phases, otherMilliseconds }) {
-  const named = phases.map((/** @type {any} */ each) => `${each.name}${each.detail ? ` ${each.detail}` : ""} ${Math.round(each.milliseconds)} ms`);
+  const named = phases.map(
+    (/** @type {any} */ each) =>
+      `${each.name}${each.detail ? ` ${each.detail}` : ""} ${Math.round(each.milliseconds)} ms`,
+  );
   return [...named, `other ${Math.round(otherMilliseconds)} ms`].join(", ");
 }
 

@@ -100,10 +100,10 @@ function Clock() {
   if (!value) return null;
   return html`<${Facts}
       items=${[
-        { label: "The server's", value: moment(value) },
-        { label: "This computer's", value: moment(new Date(now.value).toISOString()) },
+        { label: "Server time", value: moment(value) },
+        { label: "Browser time", value: moment(new Date(now.value).toISOString()) },
       ]}
     />
-    <button onClick=${reload}>Read again</button>
+    <button onClick=${reload}>Refresh</button>
     <p class="muted">The clock is moved, and forks are made, by the testing API in Python.</p>`;
 }
