@@ -72,7 +72,7 @@ def test_each_file_is_for_everybody(anybody: Api, name: str) -> None:
 def test_the_first_view_asks_for_its_modules_at_once() -> None:
     """Not for one after the other, as each names what it imports."""
     preloaded = re.findall(r'<link rel="modulepreload" href="(.*?)"', (PAGES / "index.html").read_text())
-    assert set(preloaded) == MODULES - {"main.js", "views/types.js"}
+    assert set(preloaded) == MODULES - {"main.js"}
 
 
 def test_a_visit_is_small(anybody: Api) -> None:

@@ -37,11 +37,13 @@ export async function refresh() {
   const now = found.map((each) => JSON.stringify(each));
   if (now.every((text, at) => text === tags[at])) return;
   tags = now;
-  const known = new Map(types.value.map((each) => [JSON.stringify(each), each]));
+  const before = types.value;
+  const known = new Map(before.map((each) => [JSON.stringify(each), each]));
   // What has not changed stays the same object, so that views of it go on.
-  types.value = found
+  const after = found
     .flatMap((document) => document.items.flatMap(typesOf))
     .map((each) => known.get(JSON.stringify(each)) ?? each);
+  if (after.length !== before.length || after.some((each, at) => each !== before[at])) types.value = after;
 }
 
 /**

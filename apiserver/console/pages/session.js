@@ -55,7 +55,8 @@ export async function begin() {
   const code = takeCode();
   if (code) {
     // Anybody can send a link with a code of their own: it replaces no session unless its user agrees.
-    if (await open({}, "")) await offer(code);
+    // The login is not asked for in between.
+    if (await open({}, "", false)) await offer(code);
     else await open({ code });
     return;
   }
@@ -95,8 +96,9 @@ async function offer(code) {
  * Opens a session; without a proof the one of the cookie. Returns whether there is one now.
  * @param {{code?: string, token?: string, oidc?: {code: string, verifier: string, redirectURI: string}}} proof
  * @param {string} [reason] what to say if it fails, instead of the server's answer
+ * @param {boolean} [asks] whether to ask for a login if it fails
  */
-export async function open(proof, reason) {
+export async function open(proof, reason, asks = true) {
   let answer;
   try {
     answer = await fetch(new URL("console/session", ROOT), {
@@ -114,7 +116,7 @@ export async function open(proof, reason) {
     return true;
   }
   // A code that is refused ends no session that there is.
-  if (!(proof.code && user.value)) {
+  if (asks && !(proof.code && user.value)) {
     const said = answer.status === 204 ? "" : (body.message ?? `The server answered ${answer.status}.`);
     login.value = { isWanted: true, reason: reason ?? said };
   }

@@ -11,22 +11,50 @@ import { html, signal, useEffect } from "../vendor/preact.js";
 /** How many objects a type has, by its path; "" if the user may not know. */
 const counts = signal(/** @type {Record<string, number | "">} */ ({}));
 
-/** @param {ResourceType} type */
-async function count(type) {
-  const path = collectionPath(type);
-  try {
-    const found = await getJson(`${path}?limit=1`, { accept: METADATA_LIST });
-    counts.value = { ...counts.value, [path]: found.items.length + (found.metadata.remainingItemCount ?? 0) };
-  } catch {
-    counts.value = { ...counts.value, [path]: "" };
-  }
+// Counts that come at once are drawn at once; the first ones are asked for when the types are on the screen.
+const DRAWN_EVERY_MS = 100;
+
+/**
+ * Counts the objects of all types.
+ * @param {ResourceType[]} all
+ * @param {AbortSignal} signal
+ */
+async function countAll(all, signal) {
+  /** @type {Record<string, number | "">} */
+  const found = {};
+  const draw = () => (counts.value = { ...counts.value, ...found });
+  const timer = setInterval(draw, DRAWN_EVERY_MS);
+  await forEach(
+    all,
+    async (type) => {
+      const path = collectionPath(type);
+      found[path] = await count(path, signal).catch(() => /** @type {const} */ (""));
+    },
+    signal,
+  );
+  clearInterval(timer);
+  draw();
+}
+
+/**
+ * @param {string} path
+ * @param {AbortSignal} signal
+ */
+async function count(path, signal) {
+  const found = await getJson(`${path}?limit=1`, { accept: METADATA_LIST, signal });
+  return found.items.length + (found.metadata.remainingItemCount ?? 0);
 }
 
 export default function Types() {
   const words = route.value.query.get("q") ?? "";
   const found = search(words);
   useEffect(() => {
-    void forEach(listed.value, count);
+    const abort = new AbortController();
+    const timer = setTimeout(() => countAll(listed.value, abort.signal), DRAWN_EVERY_MS);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
   }, [listed.value]);
   useKeys([{ keys: "/", text: "Filter", run: () => document.getElementById("filter")?.focus() }]);
   if (!listed.value.length) return html`<${Loading} />`;
