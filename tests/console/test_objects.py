@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import APPLY, Api
-from tests.support.chromium import Visit
+from tests.support.chromium import Page, Visit
 from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import until
 from tests.support.forked_server import ForkedServer
@@ -22,6 +22,13 @@ CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 def view(name: str, what: str = "object", **query: str) -> str:
     text = "&".join(f"{key}={value}" for key, value in query.items())
     return f"#/{what}/core/v1/configmaps/default/{name}?{text}"
+
+
+async def leave_editor(page: Page) -> None:
+    """Presses Escape until the editor lets the focus go: the first may close what it proposes."""
+    save = page.get_by_role("button", name="Save").and_(page.locator(":focus"))
+    while not await save.count():
+        await page.keyboard.press("Escape")
 
 
 async def test_two_tabs_edit_one_object(visit: Visit, api: Api) -> None:
@@ -73,10 +80,7 @@ async def test_unsaved_text_is_not_lost_without_a_question(visit: Visit, api: Ap
     page = visit.page
     await page.locator(".cm-focused").wait_for()
     await page.keyboard.type("# mine")
-    save = page.get_by_role("button", name="Save").and_(page.locator(":focus"))
-    # The first one may close what the editor proposes.
-    while not await save.count():
-        await page.keyboard.press("Escape")
+    await leave_editor(page)
     await page.keyboard.press("Escape")
     await page.get_by_role("button", name="Keep editing").click()
     await page.locator(".cm-line", has_text="# mine").wait_for()
@@ -93,7 +97,7 @@ async def test_a_definition_that_appears_does_not_disturb_an_edit(visit: Visit, 
     await page.keyboard.type("# mine")
     api.patch(f"{CONFIG_MAPS}/undisturbed", {"data": {"a": "2"}}, type="merge").ok()
     define(api, definition(new_group(), plural="novelties", kind="Novelty"))
-    await page.keyboard.press("Escape")
+    await leave_editor(page)
     await page.keyboard.press(":")
     await page.keyboard.type("novelties")
     await page.get_by_role("option", name="novelties").wait_for()
@@ -272,3 +276,47 @@ async def test_the_last_state_of_a_deleted_object_stays(visit: Visit, api: Api) 
     api.delete(f"{CONFIG_MAPS}/leaving").ok()
     await visit.page.get_by_text("This object has been deleted.").wait_for()
     await visit.page.get_by_text("last words").wait_for()
+
+
+async def test_any_two_versions_are_compared_and_the_link_says_which(visit: Visit, api: Api) -> None:
+    path = f"{CONFIG_MAPS}/compared"
+    first = api.post(CONFIG_MAPS, config_map("compared", a="1")).ok()["metadata"]["resourceVersion"]
+    api.patch(path, {"data": {"b": "1"}}, type="merge").ok()
+    api.patch(path, {"data": {"c": "1"}}, type="merge").ok()
+    await visit.log_in(view=view("compared", tab="history"))
+    page = visit.page
+    await page.locator(".line.added", has_text='c: "1"').wait_for()
+    assert await page.locator(".line.added").count() == 1
+    await page.get_by_role("combobox", name="Compare with").select_option(first)
+    await page.locator(".line.added", has_text='b: "1"').wait_for()
+    assert await page.locator(".line.added").count() == 2
+    assert f"from={first}" in page.url
+    assert await page.get_by_role("button", name="Undo this change…").count() == 0
+
+
+async def test_an_edit_of_what_a_controller_follows_is_undone(visit: Visit, api: Api) -> None:
+    """Its status changes at once, which is no reason not to."""
+    labels = {"app": "followed"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    collection = "/apis/apps/v1/namespaces/default/deployments"
+    api.post(collection, {"metadata": {"name": "followed"}, "spec": spec}).ok()
+    until(
+        lambda: api.get(f"{collection}/followed").ok(),
+        lambda found: found["status"].get("readyReplicas") == 1,
+    )
+    await visit.log_in(view="#/edit/apps/v1/deployments/default/followed")
+    page = visit.page
+    await page.locator(".cm-line", has_text="replicas: 1").first.click()
+    await page.keyboard.press("End")
+    await page.keyboard.press("Backspace")
+    await page.keyboard.type("2")
+    await page.keyboard.press("Control+s")
+    await page.get_by_text("Saved.").wait_for()
+    until(
+        lambda: api.get(f"{collection}/followed").ok(),
+        lambda found: found["status"].get("readyReplicas") == 2,
+    )
+    await page.keyboard.press("u")
+    await page.get_by_text("Saved.").wait_for(state="detached")
+    assert api.get(f"{collection}/followed").ok()["spec"]["replicas"] == 1

@@ -4,7 +4,7 @@ import { getJson } from "./api.js";
 /** @typedef {any} Schema */
 /** @typedef {import("./yaml_lines.js").Path} Path */
 
-/** @type {Map<string, Promise<any>>} */
+/** The last document of each group and version. @type {Map<string, {url: string, document: Promise<any>}>} */
 const documents = new Map();
 
 /**
@@ -17,13 +17,12 @@ async function documentOf(group, version) {
   const index = await getJson("/openapi/v3");
   const url = index.paths[name]?.serverRelativeURL;
   if (!url) return { components: { schemas: {} } };
-  let found = documents.get(url);
-  if (!found) {
-    found = getJson(url);
-    documents.set(url, found);
-    found.catch(() => documents.delete(url));
-  }
-  return found;
+  const known = documents.get(name);
+  if (known && known.url === url) return known.document;
+  const document = getJson(url);
+  documents.set(name, { url, document });
+  document.catch(() => documents.delete(name));
+  return document;
 }
 
 export class TypeSchema {

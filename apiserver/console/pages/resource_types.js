@@ -85,6 +85,22 @@ export function findType(group, version, resource) {
 }
 
 /**
+ * The type that a URL names after its first step.
+ * @param {string[]} steps
+ */
+export function typeOfSteps([, group, version, resource]) {
+  return findType(group === "core" ? "" : group, version, resource);
+}
+
+/**
+ * The name of a resource with its group, as kubectl takes it.
+ * @param {Pick<ResourceType, "group" | "resource">} type
+ */
+export function qualifiedName({ group, resource }) {
+  return group ? `${resource}.${group}` : resource;
+}
+
+/**
  * The type of an object, or of a reference to one.
  * @param {string} apiVersion
  * @param {string} kind

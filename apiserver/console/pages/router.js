@@ -18,7 +18,7 @@ function decoded(step) {
   try {
     return decodeURIComponent(step);
   } catch {
-    return step; // Somebody typed it.
+    return step; // It was typed by hand.
   }
 }
 

@@ -57,7 +57,7 @@ function send(message) {
 }
 
 /**
- * Begins or continues a watch. Its number is a new one, as its former self may not have ended yet.
+ * Begins or continues a watch, under a new number: the server may still send events under the former one.
  * @param {Subscribed} watch
  */
 function subscribe(watch) {

@@ -14,6 +14,9 @@
  */
 
 const KEY = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^"'\s#&*!|>%@`{}[\],][^]*?)\s*:(?=\s|$)/;
+/** The fields of the metadata that differ with each version. */
+export const OF_VERSION = ["managedFields", "resourceVersion", "generation"];
+
 const BLOCK_SCALAR = /^\s*[|>][+-]?\d?[+-]?\s*(?:#.*)?$/;
 
 /**

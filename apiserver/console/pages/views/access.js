@@ -1,10 +1,10 @@
 /** Who may do what, and why. */
 import { ApiError, post } from "../api.js";
-import { ErrorNotice, Facts, Notice, SimpleTable } from "../elements.js";
-import { objectSteps, typeOfKind, types } from "../resource_types.js";
+import { ErrorNotice, Facts, Notice, SimpleTable, useLoaded } from "../elements.js";
+import { objectSteps, qualifiedName, typeOfKind, types } from "../resource_types.js";
 import { href, route, setQuery } from "../router.js";
 import { user } from "../session.js";
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html } from "../vendor/preact.js";
 
 const VERBS = [
   "get",
@@ -37,8 +37,8 @@ export default function Access() {
   const names = [
     ...new Set(
       types.value.flatMap((each) => [
-        nameOf(each.group, each.resource),
-        ...each.subresources.map((sub) => nameOf(each.group, `${each.resource}/${sub}`)),
+        qualifiedName(each),
+        ...each.subresources.map((sub) => `${qualifiedName(each)}/${sub}`),
       ]),
     ),
   ];
@@ -61,12 +61,6 @@ export default function Access() {
   </section>`;
 }
 
-/** @param {string} group @param {string} resource */
-function nameOf(group, resource) {
-  const [plural, ...sub] = resource.split("/");
-  return [group ? `${plural}.${group}` : plural, ...sub].join("/");
-}
-
 /** @param {any} asked */
 function attributes(asked) {
   const [full, subresource = ""] = asked.resource.split("/");
@@ -81,29 +75,9 @@ function attributes(asked) {
   };
 }
 
-/**
- * The answer to a question, asked again when it changes.
- * @param {() => Promise<any>} ask
- * @param {any} asked
- */
-function useAnswer(ask, asked) {
-  const [answer, setAnswer] = useState(/** @type {{value?: any, error?: unknown}} */ ({}));
-  useEffect(() => {
-    let isWanted = true;
-    ask().then(
-      (value) => isWanted && setAnswer({ value }),
-      (error) => isWanted && setAnswer({ error }),
-    );
-    return () => {
-      isWanted = false;
-    };
-  }, Object.values(asked));
-  return answer;
-}
-
 /** @param {{asked: any}} props */
 function Verdict({ asked }) {
-  const { value, error } = useAnswer(() => {
+  const { value, error } = useLoaded(() => {
     const resourceAttributes = attributes(asked);
     const [kind, path] = asked.who
       ? ["SubjectAccessReview", "subjectaccessreviews"]
@@ -116,7 +90,7 @@ function Verdict({ asked }) {
       kind,
       spec: { resourceAttributes, ...subject },
     });
-  }, asked);
+  }, Object.values(asked));
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return null;
   const { allowed, denied, reason, evaluationError } = value.status;
@@ -134,8 +108,8 @@ function Verdict({ asked }) {
 
 /** @param {{asked: any}} props */
 function WhoCan({ asked }) {
-  const { value, error } = useAnswer(
-    () => post("/console/who-can", attributes(asked)),
+  const { value, error } = useLoaded(
+    (signal) => post("/console/who-can", attributes(asked), { signal }),
     [asked.verb, asked.resource, asked.ns, asked.name],
   );
   if (error instanceof ApiError && error.code === 403) return html`<${Notice}>${error.message}</${Notice}>`;
@@ -172,5 +146,6 @@ function RbacLink({ resource }) {
 /** @param {any} subject */
 function subjectQuery({ kind, namespace, name }) {
   if (kind === "ServiceAccount") return { who: `system:serviceaccount:${namespace}:${name}`, groups: "" };
-  return kind === "Group" ? { who: "anybody", groups: name } : { who: name, groups: "" };
+  // A user that is in no other group.
+  return kind === "Group" ? { who: "example-user", groups: name } : { who: name, groups: "" };
 }

@@ -2,7 +2,7 @@
 import { getText, request, YAML } from "../api.js";
 import { ErrorNotice, Facts, Notice } from "../elements.js";
 import { number } from "../format.js";
-import { listed, objectPath } from "../resource_types.js";
+import { listed, objectPath, qualifiedName } from "../resource_types.js";
 import { route, setQuery } from "../router.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { withoutMetadata } from "../yaml_lines.js";
@@ -16,15 +16,19 @@ const EVALUATED_AFTER_MS = 300;
 export default function Cel() {
   const { query } = route.value;
   const kind = query.get("kind") === "rule" ? "rule" : "policy";
-  const expression = query.get("x") ?? EXAMPLES[kind];
+  const [written, setWritten] = useState(query.get("x"));
+  const expression = written ?? EXAMPLES[kind];
   const [resource, ns, name] = ["resource", "ns", "name"].map((key) => query.get(key) ?? "");
   const [object, setObject] = useState(OBJECT);
+  const [oldObject, setOldObject] = useState("");
+  const [params, setParams] = useState("");
   const [answer, setAnswer] = useState(/** @type {{value?: any, error?: unknown}} */ ({}));
-  const type = listed.value.find((each) => resource && nameOf(each) === resource);
+  const type = listed.value.find((each) => resource && qualifiedName(each) === resource);
   useEffect(() => {
     const abort = new AbortController();
     const timer = setTimeout(() => {
-      evaluate({ kind, expression, object, type }, abort.signal).then(
+      if (written !== null) setQuery({ x: written });
+      evaluate({ kind, expression, object, oldObject, params, type }, abort.signal).then(
         (value) => abort.signal.aborted || setAnswer({ value }),
         (error) => abort.signal.aborted || setAnswer({ error }),
       );
@@ -33,7 +37,7 @@ export default function Cel() {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [kind, expression, object, type]);
+  }, [kind, expression, object, oldObject, params, type]);
   const load = async () => {
     if (!type) return;
     try {
@@ -55,7 +59,7 @@ export default function Cel() {
     </div>
     <label class="stack">Expression
       <textarea rows="3" spellcheck=${false} value=${expression}
-        onInput=${(/** @type {any} */ event) => setQuery({ x: event.target.value })}></textarea>
+        onInput=${(/** @type {any} */ event) => setWritten(event.target.value)}></textarea>
     </label>
     <${Answer} answer=${answer} />
     <div class="bar">
@@ -64,34 +68,37 @@ export default function Cel() {
       <label>name <input value=${name} onChange=${set("name")} /></label>
       <button disabled=${!type || !name} onClick=${load}>Take this object</button>
       <datalist id="cel-types">
-        ${listed.value.map((each) => html`<option key=${nameOf(each)} value=${nameOf(each)}></option>`)}
+        ${listed.value.map((each) => html`<option key=${qualifiedName(each)} value=${qualifiedName(each)}></option>`)}
       </datalist>
     </div>
-    <label class="stack">Object
-      <textarea rows="16" spellcheck=${false} value=${object}
-        onInput=${(/** @type {any} */ event) => setObject(event.target.value)}></textarea>
-    </label>
+    <${Document} label="Object" rows="14" text=${object} onChange=${setObject} />
+    <${Document} label=${kind === "policy" ? "oldObject, before an update" : "oldSelf, before an update"} rows="5" text=${oldObject} onChange=${setOldObject} />
+    ${kind === "policy" && html`<${Document} label="params" rows="3" text=${params} onChange=${setParams} />`}
   </section>`;
 }
 
-/** @param {ResourceType} type */
-function nameOf({ group, resource }) {
-  return group ? `${resource}.${group}` : resource;
+/** @param {{label: string, rows: string, text: string, onChange: (text: string) => void}} props */
+function Document({ label, rows, text, onChange }) {
+  const write = (/** @type {any} */ event) => onChange(event.target.value);
+  return html`<label class="stack">${label}
+    <textarea rows=${rows} spellcheck=${false} value=${text} onInput=${write}></textarea>
+  </label>`;
 }
 
 /**
- * @param {{kind: string, expression: string, object: string, type: ResourceType | undefined}} asked
+ * @param {{kind: string, expression: string, object: string, oldObject: string, params: string, type: ResourceType | undefined}} asked
  * @param {AbortSignal} signal
  */
-async function evaluate({ kind, expression, object, type }, signal) {
+async function evaluate({ kind, expression, object, oldObject, params, type }, signal) {
   const typed = type && { group: type.group, version: type.version, resource: type.resource };
   // JSON is YAML: only the object is what somebody has written.
   const lines = [
     `kind: ${kind}`,
     `expression: ${JSON.stringify(expression)}`,
     ...(typed ? [`resource: ${JSON.stringify(typed)}`] : []),
-    "object:",
-    ...object.split("\n").map((line) => `  ${line}`),
+    ...documentLines("object", object),
+    ...documentLines("oldObject", oldObject),
+    ...(kind === "policy" ? documentLines("params", params) : []),
   ];
   const answer = await request("/console/cel", {
     method: "POST",
@@ -100,6 +107,15 @@ async function evaluate({ kind, expression, object, type }, signal) {
     signal,
   });
   return answer.json();
+}
+
+/**
+ * A field of the request with a document that somebody has written; none if it is empty.
+ * @param {string} name
+ * @param {string} text
+ */
+function documentLines(name, text) {
+  return text.trim() ? [`${name}:`, ...text.split("\n").map((line) => `  ${line}`)] : [];
 }
 
 /** @param {{answer: {value?: any, error?: unknown}}} props */

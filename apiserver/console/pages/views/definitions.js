@@ -2,7 +2,7 @@
 import { getJson } from "../api.js";
 import { ErrorNotice, Facts, Loading, SearchField, SimpleTable, useLoaded } from "../elements.js";
 import { schemaOf, typeText } from "../openapi.js";
-import { apiVersion, collectionPath, findType, search, types, typeSteps } from "../resource_types.js";
+import { apiVersion, collectionPath, typeOfSteps, search, types, typeSteps } from "../resource_types.js";
 import { href, route, setQuery } from "../router.js";
 import { html, useState } from "../vendor/preact.js";
 
@@ -12,10 +12,9 @@ import { html, useState } from "../vendor/preact.js";
 const FOUND_MAX = 300;
 
 export default function Definitions() {
-  const [, group, version, resource] = route.value.steps;
   if (!types.value.length) return html`<${Loading} />`;
-  if (resource) {
-    const type = findType(group === "core" ? "" : group, version, resource);
+  if (route.value.steps.length > 1) {
+    const type = typeOfSteps(route.value.steps);
     return type
       ? html`<${Definition} type=${type} />`
       : html`<${ErrorNotice} error="The server does not serve this type." />`;

@@ -2,7 +2,7 @@
 import { forEach, request } from "../api.js";
 import { Dialog } from "../elements.js";
 import { counted, number } from "../format.js";
-import { html, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 
 /** @typedef {{label: string, path: string, uid: string}} Target */
 /** @typedef {{label: string, text: string, isGood: boolean}} Result */
@@ -36,6 +36,11 @@ export function DeleteDialog({ objects, kind, onClose }) {
     onClose(phase === "done");
   };
   const [phase, setPhase] = useState(/** @type {"" | "busy" | "tried" | "done"} */ (""));
+  const closeButton = useRef(/** @type {HTMLElement | null} */ (null));
+  // The button that was pressed is disabled meanwhile, and then gone.
+  useEffect(() => {
+    if (phase) closeButton.current?.focus();
+  }, [phase]);
   /** @param {boolean} isTrial */
   const run = async (isTrial) => {
     setPhase("busy");
@@ -75,7 +80,7 @@ export function DeleteDialog({ objects, kind, onClose }) {
     </label>`
     }
     <div class="buttons">
-      <button onClick=${close}>${phase === "done" ? "Close" : phase === "busy" ? "Stop" : "Cancel"}</button>
+      <button ref=${closeButton} onClick=${close}>${phase === "done" ? "Close" : phase === "busy" ? "Stop" : "Cancel"}</button>
       ${
         phase !== "done" &&
         html`<button disabled=${phase === "busy"} onClick=${() => run(true)}>Try it (dry run)</button>

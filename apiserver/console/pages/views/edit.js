@@ -2,11 +2,18 @@
 import { ApiError, APPLY, FIELD_MANAGER, getText, request, YAML } from "../api.js";
 import { Dialog, ErrorNotice, Loading, Notice, useKeys, useLoaded } from "../elements.js";
 import { schemaOf } from "../openapi.js";
-import { apiVersion, collectionPath, findType, objectPath, objectSteps, types } from "../resource_types.js";
+import {
+  apiVersion,
+  collectionPath,
+  typeOfSteps,
+  objectPath,
+  objectSteps,
+  types,
+} from "../resource_types.js";
 import { go, href, route } from "../router.js";
 import { config } from "../session.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { values, withoutMetadata } from "../yaml_lines.js";
+import { OF_VERSION, values, withoutMetadata } from "../yaml_lines.js";
 import { DiffView } from "../yaml_view.js";
 import { YamlEditor } from "../yaml_editor.js";
 import { lastSaved } from "./last_saved.js";
@@ -15,15 +22,13 @@ import { lastSaved } from "./last_saved.js";
 
 // What the server keeps by itself, and what tells writers of each other.
 const OF_SERVER = ["managedFields", "creationTimestamp", "generation", "uid", "selfLink"];
-const OF_VERSION = ["managedFields", "resourceVersion", "generation"];
 
 export default function Edit() {
   const { steps, query } = route.value;
-  const [what, group, version, resource, namespace, name] = steps;
-  const type = findType(group === "core" ? "" : group, version, resource);
+  const [what, , , , namespace, name] = steps;
+  const type = typeOfSteps(steps);
   if (!types.value.length) return html`<${Loading} />`;
-  if (!type)
-    return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
+  if (!type) return html`<${ErrorNotice} error="The server does not serve this type." />`;
   if (config.value.readOnly) return html`<${ErrorNotice} error="This console is read-only." />`;
   if (what === "create")
     return html`<${Editor} type=${type} namespace=${query.get("ns") || "default"} name="" text=${template(type, query.get("ns") || "default")} />`;

@@ -36,7 +36,7 @@ export default function Health() {
     <div class="bar"><h1>Health</h1></div>
     <div class="cards">
       ${Object.entries(checks).map(([name, text]) => html`<${Checks} key=${name} name=${name} text=${text} />`)}
-      ${last && html`<${Limits} metrics=${last} />`} ${last && html`<${Store} metrics=${last} />`}
+      ${last && html`<${Limits} metrics=${last} />`} ${last && html`<${Store} metrics=${last} before=${readings[readings.length - 2]?.metrics} />`}
     </div>
     ${error !== null && html`<${ErrorNotice} error=${error} />`} ${!last && !error && html`<${Loading} />`}
     ${
@@ -120,8 +120,8 @@ function Limits({ metrics }) {
   </section>`;
 }
 
-/** @param {{metrics: Metrics}} props */
-function Store({ metrics }) {
+/** @param {{metrics: Metrics, before: Metrics | undefined}} props */
+function Store({ metrics, before }) {
   const started = total(metrics, "process_start_time_seconds");
   const size = total(metrics, "apiserver_storage_size_bytes");
   return html`<section class="card">
@@ -138,6 +138,13 @@ function Store({ metrics }) {
           label: "Full",
           value: total(metrics, "apiserver_storage_full") ? html`<span data-tone="bad">yes</span>` : "no",
         },
+        {
+          label: "99 % of its calls",
+          value:
+            before &&
+            `${(quantile(0.99, metrics, before, "etcd_request_duration_seconds", () => true) * 1_000).toFixed(1)} ms`,
+        },
+        { label: "Failed calls", value: number(total(metrics, "etcd_request_errors_total")) },
         { label: "Objects", value: number(total(metrics, "apiserver_resource_objects")) },
         { label: "Revision", value: number(largest(metrics, "apiserver_watch_cache_resource_version")) },
       ]}

@@ -2,7 +2,7 @@
 import { ErrorNotice, Loading, Notice, SearchField, useKeys, VirtualRows } from "../elements.js";
 import { duration, now, number } from "../format.js";
 import { compile, shown } from "../json_path.js";
-import { collectionPath, findType, objectPath, objectSteps, types } from "../resource_types.js";
+import { collectionPath, typeOfSteps, objectPath, objectSteps, types } from "../resource_types.js";
 import { go, href, route, setQuery } from "../router.js";
 import { isAgeColumn, Rows, selected } from "../rows.js";
 import { config } from "../session.js";
@@ -19,11 +19,9 @@ const ROW_HEIGHT = 30;
 const WIDTH = { min: 6, least: 18, max: 44, mark: 4, sample: 200, margin: 3 };
 
 export default function List() {
-  const [, group, version, resource] = route.value.steps;
-  const type = findType(group === "core" ? "" : group, version, resource);
+  const type = typeOfSteps(route.value.steps);
   if (!types.value.length) return html`<${Loading} />`;
-  if (!type)
-    return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
+  if (!type) return html`<${ErrorNotice} error="The server does not serve this type." />`;
   return html`<${TypeList} type=${type} />`;
 }
 
@@ -127,7 +125,7 @@ function TypeList({ type }) {
       onCursor=${(/** @type {Row} */ row) => setCursor(row.key)}
       link=${(/** @type {Row} */ row) => href(objectSteps(type, row.namespace, row.name))}
     />
-    <p class="status" role="status">
+    <p class="status" role=${rows.isLoading.value ? undefined : "status"}>
       ${rows.isLoading.value ? `Reading: ${number(rows.byKey.size)} of ${number(rows.expected.value)}` : found.length === rows.byKey.size ? number(found.length) : `${number(found.length)} of ${number(rows.byKey.size)}`}
     </p>
     ${

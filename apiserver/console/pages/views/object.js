@@ -2,7 +2,7 @@
 import { ErrorNotice, Facts, Loading, Notice, Tabs, useKeys } from "../elements.js";
 import { age, moment } from "../format.js";
 import { useObject } from "../live_object.js";
-import { apiVersion, findType, objectPath, types, typeSteps } from "../resource_types.js";
+import { apiVersion, typeOfSteps, objectPath, types, typeSteps } from "../resource_types.js";
 import { go, href, route, setQuery } from "../router.js";
 import { config } from "../session.js";
 import { html, useState } from "../vendor/preact.js";
@@ -21,11 +21,10 @@ const TABS = [
 ];
 
 export default function ObjectPage() {
-  const [, group, version, resource, namespace, name] = route.value.steps;
-  const type = findType(group === "core" ? "" : group, version, resource);
+  const [namespace, name] = route.value.steps.slice(4);
+  const type = typeOfSteps(route.value.steps);
   if (!types.value.length) return html`<${Loading} />`;
-  if (!type || !name)
-    return html`<${ErrorNotice} error=${`The server does not serve ${resource} of ${group}/${version}.`} />`;
+  if (!type || !name) return html`<${ErrorNotice} error="The server does not serve this type." />`;
   return html`<${ObjectView} type=${type} namespace=${namespace === "-" ? "" : namespace} name=${name} />`;
 }
 

@@ -2,19 +2,20 @@
 import { ApiError, FIELD_MANAGER, getJson, getText, MERGE_PATCH, request, YAML } from "../api.js";
 import { ErrorNotice, Loading, Notice, useLoaded } from "../elements.js";
 import { age, moment } from "../format.js";
+import { route, setQuery } from "../router.js";
 import { config } from "../session.js";
 import { html, useState } from "../vendor/preact.js";
-import { withoutMetadata } from "../yaml_lines.js";
+import { OF_VERSION, withoutMetadata } from "../yaml_lines.js";
 import { colourOf, DiffView, UnifiedDiff, YamlView } from "../yaml_view.js";
 
 // As many versions are asked for at a time, and looked at to blame lines.
 const PAGE = 100;
+const LIMIT_MAX = 500; // the server's
 
 /** @param {{object: any, path: string}} props */
 export function HistoryTab({ object, path }) {
+  const { query } = route.value;
   const [limit, setLimit] = useState(PAGE);
-  const [chosen, setChosen] = useState("");
-  const [isBlame, setIsBlame] = useState(false);
   const { value, error } = useLoaded(
     (signal) => getJson(`${path}/history?limit=${limit}`, { signal }),
     [path, object.metadata.resourceVersion, limit],
@@ -23,23 +24,57 @@ export function HistoryTab({ object, path }) {
     return html`<${Notice}>The server keeps no history. The flag <code>--history</code> turns it on.</${Notice}>`;
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return html`<${Loading} />`;
-  const { versions } = value;
+  /** @type {any[]} */
+  const versions = value.versions;
+  const chosen = query.get("version") ?? "";
+  const isBlame = query.get("blame") === "1";
   const at = Math.max(
     0,
-    versions.findIndex((/** @type {any} */ each) => each.resourceVersion === chosen),
+    versions.findIndex((each) => each.resourceVersion === chosen),
   );
+  const version = versions[at];
+  const before = versions.find((each) => each.resourceVersion === query.get("from")) ?? versions[at + 1];
+  /** @param {any} each */
+  const choose = (each) => setQuery({ version: each.resourceVersion, from: "" });
   return html`<div class="history">
     <div class="versions">
-      <label class="check"><input type="checkbox" checked=${isBlame} onChange=${() => setIsBlame(!isBlame)} />who wrote each line</label>
+      <label class="check">
+        <input type="checkbox" checked=${isBlame} onChange=${() => setQuery({ blame: isBlame ? "" : "1" })} />
+        who wrote each line
+      </label>
       <ol>
-        ${versions.map((/** @type {any} */ each, /** @type {number} */ index) => html`<li key=${each.resourceVersion ?? index}><${Version} version=${each} isCurrent=${index === at} onChoose=${() => setChosen(each.resourceVersion)} /></li>`)}
+        ${versions.map(
+          (each, index) => html`<li key=${each.resourceVersion ?? index}>
+            <${Version} version=${each} isCurrent=${index === at} onChoose=${() => choose(each)} />
+          </li>`,
+        )}
       </ol>
-      ${value.continue && limit < 5 * PAGE && html`<button onClick=${() => setLimit(limit + PAGE)}>Older versions</button>`}
+      ${value.continue && limit < LIMIT_MAX && html`<button onClick=${() => setLimit(limit + PAGE)}>Older versions</button>`}
     </div>
     <div class="version">
-      ${isBlame ? html`<${Blame} path=${path} versions=${versions} />` : versions[at] && html`<${Change} key=${versions[at].resourceVersion} path=${path} version=${versions[at]} before=${versions[at + 1]} />`}
+      ${isBlame && html`<${Blame} path=${path} versions=${versions} />`}
+      ${
+        !isBlame &&
+        version &&
+        html`<${Comparison} versions=${versions} at=${at} before=${before} />
+        <${Change} key=${`${before?.resourceVersion} ${version.resourceVersion}`} path=${path} version=${version}
+          before=${before} isOneChange=${before === versions[at + 1]} />`
+      }
     </div>
   </div>`;
+}
+
+/** Chooses what a version is compared with. @param {{versions: any[], at: number, before: any}} props */
+function Comparison({ versions, at, before }) {
+  const older = versions.slice(at + 1).filter(({ gap, resourceVersion }) => !gap && resourceVersion);
+  if (!older.length) return null;
+  const choose = (/** @type {any} */ event) => setQuery({ from: event.target.value });
+  return html`<label>
+    ${"Compare with "}
+    <select value=${before?.resourceVersion} onChange=${choose}>
+      ${older.map(({ resourceVersion, time, user }, index) => html`<option key=${resourceVersion} value=${resourceVersion}>${index ? "" : "the version before: "}${resourceVersion}, ${user || "unknown"}, ${moment(time ?? "")}</option>`)}
+    </select>
+  </label>`;
 }
 
 /** @param {{version: any, isCurrent: boolean, onChoose: () => void}} props */
@@ -53,8 +88,8 @@ function Version({ version, isCurrent, onChoose }) {
   </button>`;
 }
 
-/** @param {{path: string, version: any, before: any}} props */
-function Change({ path, version, before }) {
+/** @param {{path: string, version: any, before: any, isOneChange: boolean}} props */
+function Change({ path, version, before, isOneChange }) {
   // The moment just before a version is the resource version before it.
   const from = before?.resourceVersion ?? String(BigInt(version.resourceVersion) - 1n);
   const { value, error } = useLoaded(
@@ -64,7 +99,7 @@ function Change({ path, version, before }) {
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return html`<${Loading} />`;
   return html`<${UnifiedDiff} text=${value.yamlDiff} label="What changed" />
-    ${!config.value.readOnly && before && value.mergePatch !== null && html`<${Undo} path=${path} from=${from} to=${version.resourceVersion} forward=${value.mergePatch} />`}`;
+    ${!config.value.readOnly && isOneChange && before && value.mergePatch !== null && html`<${Undo} path=${path} from=${from} to=${version.resourceVersion} forward=${value.mergePatch} />`}`;
 }
 
 /** @param {{path: string, from: string, to: string, forward: any}} props */
@@ -88,7 +123,11 @@ function Undo({ path, from, to, forward }) {
         metadata: { ...back.mergePatch.metadata, resourceVersion: object.metadata.resourceVersion },
       };
       const after = await patchObject(path, patch, true);
-      setState({ before: clean(before), after: clean(after), patch });
+      setState({
+        before: withoutMetadata(before, OF_VERSION),
+        after: withoutMetadata(after, OF_VERSION),
+        patch,
+      });
       setError(null);
     } catch (failure) {
       setError(failure);
@@ -107,11 +146,6 @@ function Undo({ path, from, to, forward }) {
     ${!state && html`<button onClick=${rehearse}>Undo this change…</button>`}
     ${state && html`<h3>What would be stored</h3><${DiffView} label="What undoing would change" before=${state.before} after=${state.after} /><button class="primary" onClick=${run}>Undo</button> <button onClick=${() => setState(null)}>Cancel</button>`}
   </div>`;
-}
-
-/** @param {string} text */
-function clean(text) {
-  return withoutMetadata(text, ["managedFields", "resourceVersion", "generation"]);
 }
 
 /**

@@ -1,5 +1,5 @@
 /** What an operator looks at first: conditions, what belongs together, events. */
-import { forEach, getJson, METADATA_LIST } from "../api.js";
+import { ApiError, forEach, getJson, METADATA_LIST } from "../api.js";
 import { Loading, SimpleTable, useLoaded } from "../elements.js";
 import { age, counted } from "../format.js";
 import { collectionPath, listed, objectPath, objectSteps, typeOfKind } from "../resource_types.js";
@@ -9,8 +9,9 @@ import { html } from "../vendor/preact.js";
 /** @typedef {import("../resource_types.js").ResourceType} ResourceType */
 /** @typedef {{type: ResourceType, name: string, namespace: string, uid: string, children: Node[]}} Node */
 
-// Of each type; whoever has more dependents needs a list of them.
-const DEPENDENTS_MAX = 500;
+// Objects of a type that are looked at, and of these in one answer.
+const SEARCHED_MAX = 20_000;
+const PAGE = 1_000;
 const OWNERS_DEPTH_MAX = 8;
 
 /** @param {{type: ResourceType, object: any}} props */
@@ -70,14 +71,17 @@ function Events({ object }) {
 
 /** @param {{type: ResourceType, object: any}} props */
 function Tree({ type, object }) {
-  const { value, error, isLoading } = useLoaded(() => familyOf(type, object), [object.metadata.uid]);
+  const { value, error, isLoading } = useLoaded(
+    (signal) => familyOf(type, object, signal),
+    [object.metadata.uid],
+  );
   if (error) return html`<p class="muted">${/** @type {Error} */ (error).message}</p>`;
   if (isLoading || !value) return html`<${Loading} />`;
   let branch = html`<${Branch} node=${value.self} current=${object.metadata.uid} />`;
   for (const owner of value.owners) {
     branch = html`<ul class="tree"><li><${OwnerLink} owner=${owner} />${branch}</li></ul>`;
   }
-  return html`${branch} ${value.isPartial && html`<p class="muted">Types that you may not list are not searched.</p>`}`;
+  return html`${branch} ${value.isPartial && html`<p class="muted">Not all objects were searched: you may not list some types, or there are too many.</p>`}`;
 }
 
 /** @param {{owner: any}} props */
@@ -103,8 +107,9 @@ function Branch({ node, current }) {
  * Finds the owners of an object, from the nearest on, and all that it owns.
  * @param {ResourceType} type
  * @param {any} object
+ * @param {AbortSignal} signal
  */
-async function familyOf(type, object) {
+async function familyOf(type, object, signal) {
   const { namespace = "" } = object.metadata;
   const owners = [];
   let child = object;
@@ -117,6 +122,7 @@ async function familyOf(type, object) {
     if (!ownerType) break;
     const found = await getJson(
       objectPath(ownerType, ownerType.isNamespaced ? namespace : "", reference.name),
+      { signal },
     ).catch(() => null);
     if (!found || found.metadata.uid !== reference.uid) break;
     child = found;
@@ -124,15 +130,17 @@ async function familyOf(type, object) {
   const searched = listed.value.filter(
     (each) => (namespace ? each.isNamespaced : true) && each.resource !== "events",
   );
-  const lists = await forEach(searched, (each) =>
-    getJson(`${collectionPath(each, namespace)}?limit=${DEPENDENTS_MAX}`, { accept: METADATA_LIST }),
+  const lists = await forEach(
+    searched,
+    (each) => metadataOf(collectionPath(each, namespace), signal),
+    signal,
   );
   /** @type {Map<string, Node[]>} */
   const byOwner = new Map();
   const seen = new Set();
   lists.forEach((list, at) => {
-    if (list.status === "rejected") return;
-    for (const { metadata } of list.value.items) {
+    if (list?.status !== "fulfilled") return;
+    for (const { metadata } of list.value) {
       if (seen.has(metadata.uid)) continue; // Served in two groups.
       seen.add(metadata.uid);
       const node = {
@@ -162,5 +170,26 @@ async function familyOf(type, object) {
     node.children.forEach(grow);
   };
   grow(self);
-  return { self, owners, isPartial: lists.some(({ status }) => status === "rejected") };
+  return { self, owners, isPartial: lists.some((list) => list?.status !== "fulfilled") };
+}
+
+/**
+ * The metadata of all objects of a collection.
+ * @param {string} path
+ * @param {AbortSignal} signal
+ * @returns {Promise<any[]>}
+ * @throws {ApiError} also if there are too many to look at
+ */
+async function metadataOf(path, signal) {
+  const found = [];
+  let next = "";
+  do {
+    const query = `limit=${PAGE}${next && `&continue=${encodeURIComponent(next)}`}`;
+    const page = await getJson(`${path}?${query}`, { accept: METADATA_LIST, signal });
+    found.push(...page.items);
+    next = page.metadata.continue ?? "";
+    if (found.length >= SEARCHED_MAX && next)
+      throw new ApiError({ code: 0, message: "There are too many objects." });
+  } while (next);
+  return found;
 }

@@ -1,7 +1,7 @@
 /** What clients ask of the server: who asks how much, and what was slow or refused. */
 import { getJson } from "../api.js";
-import { ErrorNotice, Loading, SearchField, SimpleTable, usePolling } from "../elements.js";
-import { age, byteSize, moment, number } from "../format.js";
+import { ErrorNotice, Loading, Notice, SearchField, SimpleTable, usePolling } from "../elements.js";
+import { age, byteSize, counted, moment, number } from "../format.js";
 import { route, setQuery } from "../router.js";
 import { html, useState } from "../vendor/preact.js";
 
@@ -12,12 +12,16 @@ export default function Requests() {
   const { query } = route.value;
   const [user, agent] = [query.get("user") ?? "", query.get("agent") ?? ""];
   const filters = `${new URLSearchParams({ ...(user && { user }), ...(agent && { agent }) })}`;
-  const [found, setFound] = useState(/** @type {{noted?: any, clients?: any, error?: unknown}} */ ({}));
+  const [found, setFound] = useState(
+    /** @type {{noted?: any, clients?: any, faults?: any[], error?: unknown}} */ ({}),
+  );
   const read = async (/** @type {AbortSignal} */ signal) => {
     try {
       const noted = await getJson(`/debug/requests${filters && `?${filters}`}`, { signal });
       const clients = await getJson("/debug/clients", { signal });
-      setFound({ noted, clients });
+      // Servers that are not for tests have none, and most users may not see them.
+      const { faults } = await getJson("/debug/faults", { signal }).catch(() => ({ faults: [] }));
+      setFound({ noted, clients, faults });
     } catch (error) {
       if (!signal.aborted) setFound({ error });
     }
@@ -31,6 +35,7 @@ export default function Requests() {
     </div>
     ${found.error && html`<${ErrorNotice} error=${found.error} />`}
     ${!found.error && !found.noted && html`<${Loading} />`}
+    ${found.faults?.length && html`<${Notice}>Tests inject ${counted(found.faults.length, "fault")}: <a href="#/tests">see them</a>.</${Notice}>`}
     ${
       found.noted &&
       html`<div class="card"><h2>Slow or refused</h2><${Noted} requests=${found.noted.requests} /></div>
