@@ -222,3 +222,18 @@ async def test_metrics_are_read(visit: Visit) -> None:
     # 90 of 100 took up to 0.1 s: half of all up to 5/9 of that.
     expected = [pytest.approx(0.1 * 50 / 90), pytest.approx(0.1 + 0.9 * 5 / 10), 300, 0, "2"]
     assert await run(visit, "metrics_text.js", body, [[text(100, 20), text(10, 10)]]) == [expected]
+
+
+ORDERED: Final = {
+    "durations": ["5s", "90s", "2m", "2m5s", "10m", "2h", "47h", "3d", "2y"],
+    "quantities": ["100m", "1", "2", "1k", "1Ki", "10Mi", "2Gi", "1Ti"],
+    "numbers": [1, 2, 10],
+    "names": ["web-1", "web-9", "web-10"],
+    "fractions": ["0/1", "1/1", "10/10"],
+}
+
+
+@pytest.mark.parametrize("cells", ORDERED.values(), ids=ORDERED)
+async def test_cells_are_ordered_by_what_they_mean(visit: Visit, cells: list[Any]) -> None:
+    mixed = sorted(cells, key=str, reverse=True)
+    assert await run(visit, "rows.js", "return c.sort(m.compared);", [mixed]) == [cells]

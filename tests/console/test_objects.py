@@ -84,6 +84,9 @@ async def test_unsaved_text_is_not_lost_without_a_question(visit: Visit, api: Ap
     await page.keyboard.press("Escape")
     await page.get_by_role("button", name="Keep editing").click()
     await page.locator(".cm-line", has_text="# mine").wait_for()
+    await page.locator("nav").get_by_role("link", name="Pod", exact=True).click()
+    await page.get_by_role("button", name="Keep editing").click()
+    assert "#/edit/" in page.url
     await page.get_by_role("button", name="Cancel").click()
     await page.get_by_role("button", name="Discard").click()
     await page.get_by_role("tab", name="YAML", selected=True).wait_for()

@@ -39,6 +39,7 @@ export class LiveObject {
       if (this.type.verbs.includes("watch")) this.follow(object.metadata.resourceVersion);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
+      if (this.isClosed || number !== this.loads) return;
       if (error.code === 404 && this.value.value) this.isDeleted.value = true;
       else this.error.value = error;
     }

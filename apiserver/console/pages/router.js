@@ -25,9 +25,30 @@ function decoded(step) {
 /** The current view. */
 export const route = signal(parse());
 
+/** Asked before another view is shown, with its URL: returns whether it may be. @type {((url: string) => boolean) | null} */
+let guard = null;
+let shown = location.hash;
+
 addEventListener("hashchange", () => {
+  const wanted = location.hash;
+  if (guard && wanted !== shown && !guard(wanted)) {
+    history.replaceState(null, "", shown);
+    return;
+  }
+  shown = wanted;
   route.value = parse();
 });
+
+/**
+ * Lets a view be left only if a function allows it. Returns what ends that.
+ * @param {(url: string) => boolean} mayLeave
+ */
+export function guardLeaving(mayLeave) {
+  guard = mayLeave;
+  return () => {
+    guard = null;
+  };
+}
 
 /**
  * Returns the URL of a view.
@@ -53,5 +74,6 @@ export function setQuery(changes) {
   const { steps, query } = route.value;
   const merged = { ...Object.fromEntries(query), ...changes };
   history.replaceState(null, "", href(steps, merged));
+  shown = location.hash;
   route.value = parse();
 }

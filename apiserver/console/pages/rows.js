@@ -209,11 +209,44 @@ export function isAgeColumn({ name, description }) {
 }
 
 /**
- * Compares two cells: numbers by value, and numbers within texts, too, so that web-9 comes before web-10.
+ * Compares two cells: numbers, durations (`2m`, `5d3h`) and quantities (`500m`, `10Mi`) by value, and numbers within
+ * texts, too, so that web-9 comes before web-10.
  * @param {any} a
  * @param {any} b
  */
 export function compared(a, b) {
-  if (typeof a === "number" && typeof b === "number") return a - b;
+  for (const measure of [seconds, quantity]) {
+    const [x, y] = [measure(a), measure(b)];
+    if (!Number.isNaN(x) && !Number.isNaN(y)) return x - y;
+  }
   return ORDER.compare(String(a ?? ""), String(b ?? ""));
+}
+
+const DURATION = /^(?:(\d+)y)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/;
+const SECONDS = [31_536_000, 86_400, 3_600, 60, 1];
+
+/**
+ * @param {any} cell
+ * @returns {number} NaN if it is no duration
+ */
+function seconds(cell) {
+  const found = typeof cell === "string" && cell ? DURATION.exec(cell) : null;
+  return found ? SECONDS.reduce((sum, unit, at) => sum + unit * Number(found[at + 1] ?? 0), 0) : NaN;
+}
+
+const QUANTITY = /^([+-]?\d+(?:\.\d+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$/;
+const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/**
+ * @param {any} cell
+ * @returns {number} NaN if it is no number and no quantity
+ */
+function quantity(cell) {
+  if (typeof cell === "number") return cell;
+  const found = typeof cell === "string" ? QUANTITY.exec(cell) : null;
+  if (!found) return NaN;
+  const [, digits, unit = ""] = found;
+  const scale = unit.endsWith("i") ? 1_024 ** BINARY.indexOf(unit) : 1_000 ** (DECIMAL.indexOf(unit) - 3);
+  return Number(digits) * scale;
 }

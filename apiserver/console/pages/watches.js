@@ -2,7 +2,7 @@
  * All watches of the page, over one WebSocket: see the reference of /console/watches.
  * A watch that was interrupted goes on after the last event that it has had.
  */
-import { ApiError } from "./api.js";
+import { ApiError, request } from "./api.js";
 import { base64url, currentToken, login, onNewToken, renew, ROOT, user } from "./session.js";
 import { effect, signal } from "./vendor/preact.js";
 
@@ -103,8 +103,8 @@ function connect() {
     watches.clear();
     if (code === UNAUTHENTICATED) renew().then((is) => is && connect());
     else if (waiting.size && hasOpened) retry();
-    // A browser does not tell why a handshake has failed: perhaps the token is no longer valid.
-    else if (waiting.size) renew().then(retry);
+    // A browser does not tell why a handshake has failed. If it was the token, a request gets a new one.
+    else if (waiting.size) request("/version").then(retry, retry);
   };
 }
 

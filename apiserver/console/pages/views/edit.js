@@ -6,11 +6,12 @@ import {
   apiVersion,
   collectionPath,
   typeOfSteps,
+  typeSteps,
   objectPath,
   objectSteps,
   types,
 } from "../resource_types.js";
-import { go, href, route } from "../router.js";
+import { go, guardLeaving, href, route } from "../router.js";
 import { config } from "../session.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { OF_VERSION, values, withoutMetadata } from "../yaml_lines.js";
@@ -69,7 +70,9 @@ function Editor({ type, namespace, name, text, onReload }) {
   const base = useRef(text);
   const [given, setGiven] = useState(begun);
   const written = useRef(begun);
-  const [isLeaving, setIsLeaving] = useState(false);
+  // Where somebody wants to go, who has not saved.
+  const [target, setTarget] = useState("");
+  const mayLeave = useRef(false);
   const [mode, setMode] = useState("replace");
   const [review, setReview] = useState(/** @type {Review | null} */ (null));
   const [error, setError] = useState(/** @type {ApiError | null} */ (null));
@@ -132,7 +135,7 @@ function Editor({ type, namespace, name, text, onReload }) {
   /** @param {string} stored */
   const saved = (stored) => {
     const metadata = metadataOf(stored);
-    const target = { namespace: metadata.namespace ?? "", name: metadata.name ?? name };
+    const stands = { namespace: metadata.namespace ?? "", name: metadata.name ?? name };
     if (!isNew) {
       const path = objectPath(type, namespace, name);
       lastSaved.value = {
@@ -143,18 +146,33 @@ function Editor({ type, namespace, name, text, onReload }) {
         error: "",
       };
     }
-    go(href(objectSteps(type, target.namespace, target.name), { tab: "yaml" }));
+    mayLeave.current = true;
+    go(href(objectSteps(type, stands.namespace, stands.name), { tab: "yaml" }));
   };
-  const isChanged = () => written.current !== begun;
   useEffect(() => {
-    const keep = (/** @type {Event} */ event) => isChanged() && event.preventDefault();
+    const isKept = () => written.current !== begun && !mayLeave.current;
+    const keep = (/** @type {Event} */ event) => isKept() && event.preventDefault();
     addEventListener("beforeunload", keep);
-    return () => removeEventListener("beforeunload", keep);
+    const unguard = guardLeaving((url) => {
+      if (isKept()) setTarget(url);
+      return !isKept();
+    });
+    return () => {
+      removeEventListener("beforeunload", keep);
+      unguard();
+    };
   }, []);
   const leave = () =>
-    isNew ? history.back() : go(href(objectSteps(type, namespace, name), { tab: "yaml" }));
-  const askToLeave = () => (isChanged() ? setIsLeaving(true) : leave());
-  useKeys([{ keys: "Escape", text: "Leave without saving", run: askToLeave }]);
+    go(
+      isNew
+        ? href(typeSteps(type), { ns: namespace })
+        : href(objectSteps(type, namespace, name), { tab: "yaml" }),
+    );
+  const discard = () => {
+    mayLeave.current = true;
+    go(target);
+  };
+  useKeys([{ keys: "Escape", text: "Leave without saving", run: leave }]);
   return html`<section class="page full edit" aria-label=${isNew ? `Create ${type.kind}` : `Edit ${name}`}>
     <div class="bar">
       <h1>${isNew ? `Create ${type.kind}` : html`Edit ${type.kind} <span class="muted">${namespace && `${namespace} / `}</span>${name}`}</h1>
@@ -168,8 +186,9 @@ function Editor({ type, namespace, name, text, onReload }) {
         </select>
       </label>`
       }
+      ${mode === "apply" && html`<span class="muted">The console becomes a manager of every field in the text.</span>`}
       <span class="space"></span>
-      <button onClick=${askToLeave}>Cancel</button>
+      <button onClick=${leave}>Cancel</button>
       <button disabled=${isBusy} onClick=${() => write(true)}>Review <kbd>Ctrl ⏎</kbd></button>
       <button class="primary" ref=${saveButton} disabled=${isBusy} onClick=${() => write(false)}>Save <kbd>Ctrl S</kbd></button>
     </div>
@@ -192,7 +211,7 @@ function Editor({ type, namespace, name, text, onReload }) {
       </section>`
       }
     </div>
-    ${isLeaving && html`<${LeaveDialog} onStay=${() => setIsLeaving(false)} onLeave=${leave} />`}
+    ${target && html`<${LeaveDialog} onStay=${() => setTarget("")} onLeave=${discard} />`}
   </section>`;
 }
 
