@@ -199,7 +199,10 @@ function same(a, b) {
 
 /** @param {{path: string, versions: any[]}} props */
 function Blame({ path, versions }) {
-  const { value, error } = useLoaded((signal) => blame(path, versions, signal), [path, versions]);
+  // It takes a while: what comes meanwhile does not begin it anew.
+  const [asked, setAsked] = useState(versions);
+  const { value, error } = useLoaded((signal) => blame(path, asked, signal), [path, asked]);
+  const isOld = asked[0]?.resourceVersion !== versions[0]?.resourceVersion;
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return html`<${Loading} label="Looking through the versions…" />`;
   const margin = (/** @type {any} */ _, /** @type {number} */ at) => {
@@ -212,21 +215,22 @@ function Blame({ path, versions }) {
       colour: colourOf(user || "unknown"),
     };
   };
-  return html`<${YamlView} text=${value.text} label="Who wrote each line" margin=${margin} />`;
+  return html`${isOld && html`<${Notice}>There is a newer version. <button onClick=${() => setAsked(versions)}>Refresh</button></${Notice}>`}
+    <${YamlView} text=${value.text} label="Who wrote each line" margin=${margin} />`;
 }
 
 /**
- * Finds the version that has brought each line of an object, from the newest on, by the differences of each
- * version to the one before.
+ * Finds the version that has brought each line of the newest of these versions, by the differences of each version
+ * to the one before.
  * @param {string} path
  * @param {any[]} versions
  * @param {AbortSignal} signal
  */
 async function blame(path, versions, signal) {
-  const text = withoutMetadata(await getText(path, { accept: YAML, signal }), [
-    "managedFields",
-    "resourceVersion",
-  ]).trimEnd();
+  const text = withoutMetadata(
+    await getText(`/at/${versions[0].resourceVersion}${path}`, { accept: YAML, signal }),
+    ["managedFields", "resourceVersion"],
+  ).trimEnd();
   const count = text.split("\n").length;
   /** @type {any[]} */
   const authors = new Array(count).fill(null);
