@@ -26,8 +26,8 @@ reads no cookies. The Content-Security-Policy of the pages allows no inline scri
 origin, and no frames around them. Texts of objects are only ever set as text.
 
 A server with a console that nobody visits pays one comparison a request for it: this package is imported, and
-the files are read, when the first request for them comes. Nothing is kept in memory afterwards; browsers keep
-the files, and ask whether they are still current.
+the files are read, when the first request for them comes. From then on the files stay in memory, compressed,
+as anybody may ask for them; browsers keep them, too, and ask whether they are still current.
 
 Left out: authorization. Static files are the same for everybody, sessions give only what a user has already,
 and each watch is authorized as a request.

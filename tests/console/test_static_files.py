@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Final
 import pytest
 
 from apiserver.cli.command_line import parse
+from apiserver.console.static_files import StaticFiles
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
 
@@ -112,6 +114,15 @@ def test_head_and_the_path_without_a_slash(anybody: Api) -> None:
     assert (head.status, head.body) == (200, b"")
     moved = anybody.get("/console")
     assert (moved.status, moved.headers["location"]) == (301, "/console/")
+
+
+async def test_each_file_is_read_once(tmp_path: Path) -> None:
+    """So what anybody may ask for costs little, however often they do."""
+    (tmp_path / "a.js").write_text("1")
+    found = StaticFiles(tmp_path)
+    first = await asyncio.gather(*(found.content("a.js", True) for _ in range(10)))
+    (tmp_path / "a.js").unlink()
+    assert {*first, await found.content("a.js", True)} == {first[0]}
 
 
 @pytest.mark.parametrize(
