@@ -323,7 +323,9 @@ class PastReads:
                 if purged and self._history.digest(key) in purged:
                     purged_live += key in live and live[key].create_revision <= revision
                     continue
-                if key not in changed and not self._forms.redacts(key):
+                if key not in changed and live[key].revision > revision:
+                    value = None  # It has changed since, and this change is missing.
+                elif key not in changed and not self._forms.redacts(key):
                     value = live[key].value
                 elif (past := changed[key].value if key in changed else newest(key)) is None:
                     continue
