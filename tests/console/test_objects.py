@@ -323,3 +323,38 @@ async def test_an_edit_of_what_a_controller_follows_is_undone(visit: Visit, api:
     await page.keyboard.press("u")
     await page.get_by_text("Saved.").wait_for(state="detached")
     assert api.get(f"{collection}/followed").ok()["spec"]["replicas"] == 1
+
+
+async def test_events_of_an_object_appear_as_they_happen(visit: Visit, api: Api) -> None:
+    made = api.post(CONFIG_MAPS, config_map("eventful")).ok()["metadata"]
+    await visit.log_in(view=view("eventful"))
+    await visit.page.get_by_text("No events.").wait_for()
+    await visit.page.locator(".connection.live").wait_for()
+    about = {"kind": "ConfigMap", "namespace": "default", "name": "eventful", "uid": made["uid"]}
+    event = {
+        "metadata": {"name": "eventful-1"},
+        "involvedObject": about,
+        "reason": "Noticed",
+        "message": "at once",
+    }
+    api.post("/api/v1/namespaces/default/events", event).ok()
+    await visit.page.get_by_role("region", name="Events").get_by_text("at once").wait_for()
+
+
+async def test_ten_thousand_lines_of_managed_fields(visit: Visit, api: Api) -> None:
+    data = {f"key-{number:05}": "v" for number in range(5_000)}
+    api.send(
+        "PATCH", f"{CONFIG_MAPS}/managed?fieldManager=many", config_map("managed", **data), type=APPLY
+    ).ok()
+    await visit.log_in(view=view("managed", tab="yaml"))
+    page = visit.page
+    await page.locator(".line", has_text="key-00000").locator(".margin", has_text="many").wait_for()
+    await page.get_by_label("managedFields").check()
+    region = page.get_by_role("region", name="YAML")
+    await region.evaluate("(element) => { element.scrollTop = element.scrollHeight; }")
+    await (
+        page.locator(".line", has_text="operation: Apply")
+        .or_(page.locator(".line", has_text="uid:"))
+        .first.wait_for()
+    )
+    assert await page.locator(".line").count() < 200

@@ -9,6 +9,7 @@ import pytest
 from tests.console.tour import STOPS, show
 from tests.support.api import Api
 from tests.support.chromium import Browser, Page, Visit
+from tests.support.definitions import define, definition, new_group
 from tests.support.required import library
 from tests.support.server_process import ServerProcess
 
@@ -70,3 +71,11 @@ async def test_ten_tabs_stay_live_with_one_connection_each(browser: Browser, ser
             await page.get_by_text("in-ten-tabs").wait_for()
         assert len(sockets) == 9
         assert visit.faults == []
+
+
+async def test_a_new_definition_appears_at_once(visit: Visit, api: Api) -> None:
+    await visit.log_in()
+    await visit.page.get_by_text("mutatingwebhookconfigurations").wait_for()
+    await visit.page.locator(".connection.live").wait_for()
+    define(api, definition(new_group(), plural="gadgets", kind="Gadget"))
+    await visit.page.get_by_role("link", name="gadgets").wait_for()

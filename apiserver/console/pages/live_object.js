@@ -1,7 +1,7 @@
-/** One object, kept up to date. */
+/** One object, or the few of a list, kept up to date. */
 import { ApiError, getJson } from "./api.js";
 import { collectionPath, objectPath } from "./resource_types.js";
-import { signal, useLayoutEffect, useMemo } from "./vendor/preact.js";
+import { signal, useEffect, useLayoutEffect, useMemo, useState } from "./vendor/preact.js";
 import { watch } from "./watches.js";
 
 /** @typedef {import("./resource_types.js").ResourceType} ResourceType */
@@ -78,4 +78,48 @@ export function useObject(type, namespace, name) {
   const live = useMemo(() => new LiveObject(type, namespace, name), [type, namespace, name]);
   useLayoutEffect(() => () => live.close(), [live]);
   return live;
+}
+
+/**
+ * The objects of a short list, as they are now.
+ * @param {string} path of the collection, with its selectors
+ * @returns {{items: any[] | null, error: unknown}}
+ */
+export function useLiveItems(path) {
+  const [state, setState] = useState(
+    /** @type {{items: any[] | null, error: unknown}} */ ({ items: null, error: null }),
+  );
+  useEffect(() => {
+    const abort = new AbortController();
+    const { signal } = abort;
+    /** @type {Map<string, any>} */
+    const byUid = new Map();
+    let stop = () => {};
+    const draw = () => setState({ items: [...byUid.values()], error: null });
+    const fail = (/** @type {unknown} */ error) => signal.aborted || setState({ items: null, error });
+    const load = async () => {
+      const list = await getJson(path, { signal });
+      if (signal.aborted) return;
+      byUid.clear();
+      for (const item of list.items) byUid.set(item.metadata.uid, item);
+      draw();
+      stop = watch({
+        path,
+        resourceVersion: list.metadata.resourceVersion,
+        onEvent: (type, object) => {
+          if (type === "DELETED") byUid.delete(object.metadata.uid);
+          else byUid.set(object.metadata.uid, object);
+          draw();
+        },
+        // Who may not watch sees them as they were read.
+        onEnd: ({ code }) => void (code === 410 && load().catch(fail)),
+      });
+    };
+    load().catch(fail);
+    return () => {
+      abort.abort();
+      stop();
+    };
+  }, [path]);
+  return state;
 }

@@ -2,6 +2,7 @@
 import { ApiError, forEach, getJson, METADATA_LIST } from "../api.js";
 import { Loading, SimpleTable, useLoaded } from "../elements.js";
 import { age, counted } from "../format.js";
+import { useLiveItems } from "../live_object.js";
 import { collectionPath, listed, objectPath, objectSteps, typeOfKind } from "../resource_types.js";
 import { href } from "../router.js";
 import { html } from "../vendor/preact.js";
@@ -49,15 +50,12 @@ function Events({ object }) {
   const { kind, metadata } = object;
   const selector = `involvedObject.uid=${metadata.uid},involvedObject.kind=${kind}`;
   const base = metadata.namespace ? `/api/v1/namespaces/${metadata.namespace}/events` : "/api/v1/events";
-  const { value, error } = useLoaded(
-    (signal) => getJson(`${base}?limit=200&fieldSelector=${encodeURIComponent(selector)}`, { signal }),
-    [metadata.uid, metadata.resourceVersion],
-  );
+  const { items, error } = useLiveItems(`${base}?fieldSelector=${encodeURIComponent(selector)}`);
   if (error) return html`<p class="muted">${/** @type {Error} */ (error).message}</p>`;
-  if (!value) return html`<${Loading} />`;
+  if (!items) return html`<${Loading} />`;
   const when = (/** @type {any} */ each) =>
     each.lastTimestamp ?? each.series?.lastObservedTime ?? each.eventTime ?? each.metadata.creationTimestamp;
-  const rows = value.items
+  const rows = items
     .toSorted((/** @type {any} */ a, /** @type {any} */ b) => Date.parse(when(b)) - Date.parse(when(a)))
     .map((/** @type {any} */ each) => [
       html`<span data-tone=${each.type === "Warning" ? "bad" : undefined}>${each.type}</span>`,
