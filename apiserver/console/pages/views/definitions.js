@@ -1,6 +1,6 @@
 /** The schema of each type as documentation, and how custom types are defined. */
 import { getJson } from "../api.js";
-import { ErrorNotice, Facts, Loading, SearchField, SimpleTable, useLoaded } from "../elements.js";
+import { ErrorNotice, Facts, Loading, SearchField, SimpleTable, useKeys, useLoaded } from "../elements.js";
 import { schemaOf, typeText } from "../openapi.js";
 import { apiVersion, collectionPath, typeOfSteps, search, types, typeSteps } from "../resource_types.js";
 import { href, route, setQuery } from "../router.js";
@@ -12,6 +12,7 @@ import { html, useState } from "../vendor/preact.js";
 const FOUND_MAX = 300;
 
 export default function Definitions() {
+  useKeys([{ keys: "/", text: "Filter", run: () => document.getElementById("filter")?.focus() }]);
   if (!types.value.length) return html`<${Loading} />`;
   if (route.value.steps.length > 1) {
     const type = typeOfSteps(route.value.steps);

@@ -16,12 +16,18 @@ export function YamlTab({ object, path }) {
   // Of an object that has been deleted, its last state stays.
   const last = useRef("");
   if (text !== null) last.current = text;
+  const [copied, setCopied] = useState("Copy");
   const [isWhole, setIsWhole] = useState(false);
   const [hasOwners, setHasOwners] = useState(true);
   const owners = useMemo(() => new Owners(object), [object]);
   if (error && !last.current) return html`<${ErrorNotice} error=${error} />`;
   if (!last.current) return html`<${Loading} />`;
   const shown = isWhole ? last.current : withoutMetadata(last.current, ["managedFields"]);
+  const copy = () =>
+    navigator.clipboard.writeText(shown).then(
+      () => setCopied("Copied"),
+      () => setCopied("The browser did not allow it"),
+    );
   const margin = (/** @type {import("../yaml_lines.js").Line} */ { path: where }) => {
     const [owner, ...others] = owners.of(where);
     if (!owner) return null;
@@ -40,7 +46,7 @@ export function YamlTab({ object, path }) {
   return html`<div class="bar">
       <label class="check"><input type="checkbox" checked=${hasOwners} onChange=${() => setHasOwners(!hasOwners)} />who owns each line</label>
       <label class="check"><input type="checkbox" checked=${isWhole} onChange=${() => setIsWhole(!isWhole)} />managedFields</label>
-      <button onClick=${() => navigator.clipboard.writeText(shown)}>Copy</button>
+      <button onClick=${copy}>${copied}</button>
     </div>
     <${YamlView} text=${shown} label="YAML" margin=${hasOwners ? margin : undefined} />`;
 }
