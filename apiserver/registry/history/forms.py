@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.registry.history.policy import HistoryPolicy
+from apiserver.registry.patch.merge_patch import is_same
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.keys import resource_of, resource_prefix
 
@@ -26,11 +27,17 @@ class RecordedValues:
 
 
 def is_status_only(before: bytes, after: bytes) -> bool:
-    """Whether two recorded values differ in the status, and in nothing else that clients have set."""
+    """Whether two recorded values differ in the status, and in nothing else that clients have set.
+
+    Not of values that are nested too deeply to be compared, which other clients of etcd may have written.
+    """
     old, new = orjson.loads(before), orjson.loads(after)
-    return bool(old.pop(_STATUS, None) != new.pop(_STATUS, None)) and _without_managers(
-        old
-    ) == _without_managers(new)
+    try:
+        return not is_same(old.pop(_STATUS, None), new.pop(_STATUS, None)) and is_same(
+            _without_managers(old), _without_managers(new)
+        )
+    except (TypeError, RecursionError):
+        return False
 
 
 def _without_managers(document: dict[str, Any]) -> dict[str, Any]:
