@@ -93,6 +93,7 @@ class Segment:
         try:
             with sqlite_errors():
                 if follows:
+                    self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
                     self._require_format()
                 else:
                     self._prepare()
@@ -103,8 +104,11 @@ class Segment:
         except BaseException:
             self._connection.close()
             raise
+        # One that follows reads over this connection, which has the snapshot.
         self.reader = SegmentReader(
-            *(path, self._connection, digest), has_marks=has_marks, has_thinned=has_thinned
+            *(None if follows else path, self._connection, digest),
+            has_marks=has_marks,
+            has_thinned=has_thinned,
         )
         self.reader.dropped = dropped
         # Held by each write: in memory, reads use the same connection.
@@ -143,14 +147,21 @@ class Segment:
         if version != FORMAT:
             raise SegmentDamaged(f"its format is {version}, not {FORMAT}")
 
-    def refresh(self) -> None:
-        """Look at what another process has written. Raises SegmentDamaged, OSError."""
+    def begin_snapshot(self) -> None:
+        """Have all reads see what another process has written by now, and nothing that it writes later.
+
+        It must end soon: until then, that process cannot complete a purge. Raises SegmentDamaged, OSError.
+        """
         with sqlite_errors():
+            self._connection.execute("BEGIN")
             self.spans = self._spans()
+            self.reader.has_marks = purges.has_marks(self._connection)
             self.reader.has_thinned = thinning.has_thinned(self._connection)
             self.reader.dropped = purges.dropped_prefixes(self._connection)
-        # They may be made between two reads.
-        self.reader.has_marks = True
+
+    def end_snapshot(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def _clean_if_possible(self) -> None:
         """Remove what purges and rewrites may have left. Nothing of a server depends on its history."""

@@ -38,7 +38,7 @@ class SegmentList:
     def __init__(self, directory: Path | None, cipher: Cipher, *, follows: bool = False) -> None:
         """directory: None for segments in memory. Raises OSError, DataDirectoryError if it is in use.
 
-        follows: whether another process writes them: see `refresh`.
+        follows: whether another process writes them: see `snapshot`.
         """
         self._directory, self._cipher, self._follows = directory, cipher, follows
         # Of one that follows: files that are damaged, or were dropped.
@@ -72,27 +72,41 @@ class SegmentList:
             except SegmentDamaged as error:
                 put_aside(path, error)
 
-    def refresh(self) -> None:
-        """Look at what another process has written. Raises OSError."""
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Runs the body with what another process has written by now, whatever it writes meanwhile.
+
+        Raises OSError.
+        """
+        try:
+            self._refresh()
+            yield
+        finally:
+            with self.writing:
+                for segment in self.segments:
+                    segment.end_snapshot()
+
+    def _refresh(self) -> None:
         assert self._directory is not None
         with self.writing:
             paths = {*self._directory.glob(f"*{_SUFFIX}")} - self._left_out
             for segment in self.segments.copy():
                 if segment.path not in paths:
                     self._leave_out(segment)
-                else:
-                    with self.damage_of(segment):
-                        segment.refresh()
-            for path in sorted(paths - {each.path for each in self.segments} - self._left_out):
+            for path in sorted(paths - {each.path for each in self.segments}):
                 try:
                     self.segments.append(Segment(path, self._cipher, self.digest, follows=True))
                 except SegmentDamaged as error:
                     log.error("the history in %s is damaged: %s", path, error)
                     self._left_out.add(path)
                 except OSError:
-                    # The newest one may be in the making.
-                    if path != max(paths):
+                    # The newest one may be in the making, and the oldest ones are dropped.
+                    if path != max(paths) and path.exists():
                         raise
+            # The oldest first, in which order a purge writes them: where it was already, it was before, too.
+            for segment in self.segments.copy():
+                with self.damage_of(segment):
+                    segment.begin_snapshot()
             self.note_spans()
 
     @property

@@ -76,12 +76,12 @@ class UndoLog:
     ) -> None:
         """directory: None for a history in memory. Raises OSError, DataDirectoryError if it is in use.
 
-        follows: whether another process writes it; then it can be read, and `refresh` comes before reads.
+        follows: whether another process writes it; then it can be read, during a `snapshot`.
         """
         self._limits, self._cipher, self.follows = limits, cipher, follows
         self._decoder = ValueDecoder(cipher)
         self._list = SegmentList(directory, cipher, follows=follows)
-        self.refresh = self._list.refresh
+        self.snapshot = self._list.snapshot
         self._segments, self._writing = self._list.segments, self._list.writing
         self.digest = self._list.digest
         self._floors = self._list.floors

@@ -58,8 +58,8 @@ class Follower:
         """Returns the result of `work`, which reads the history, in a thread. Raises OSError."""
 
         def read() -> _T:
-            self._history.refresh()
-            return work()
+            with self._history.snapshot():
+                return work()
 
         return await with_keys(self._thread, read)
 

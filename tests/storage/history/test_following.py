@@ -3,38 +3,130 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from apiserver.storage.history.past_values import HistoryGap
-from apiserver.storage.history.undo_log import UndoLog
-from tests.storage.history.test_undo_log import SMALL, Model, damage
+from apiserver.storage.history.undo_log import Limits, UndoLog
+from tests.storage.history.test_thinning import thin
+from tests.storage.history.test_undo_log import ROOMY, SMALL, Model, damage
+from tests.support.eventually import until
+
+# A time after all changes.
+LATER_MS: Final = 10**15
 
 
 def test_what_another_log_writes_is_read(tmp_path: Path) -> None:
     directory = tmp_path / "history"
     writing, model, source = UndoLog(directory, SMALL), Model(), random.Random(1)
     reading = UndoLog(directory, SMALL, follows=True)
-    reading.refresh()
-    assert reading.recorded == 0
+    with reading.snapshot():
+        assert reading.recorded == 0
     model.record(writing)
     for number in range(200):
         model.write(f"/a/{number % 7}", source.randbytes(1_500))
         model.record(writing)
         if number % 10 == 0:
-            reading.refresh()
-            assert reading.recorded == model.revision
-            revision = source.randrange(reading.readable_since(), model.revision + 1)
-            assert model.read(reading, revision) == model.states[revision]
+            with reading.snapshot():
+                assert reading.recorded == model.revision
+                revision = source.randrange(reading.readable_since(), model.revision + 1)
+                assert model.read(reading, revision) == model.states[revision]
     assert reading.spans == [writing.spans[0]._replace(until=reading.recorded)]
     # What is purged, and what is dropped, is so for both.
     writing.purge("/a/3".__eq__, "/a/3")
-    reading.refresh()
-    assert reading.purged_since("/a/3", 1) == writing.purged_since("/a/3", 1) != frozenset()
+    with reading.snapshot():
+        assert reading.purged_since("/a/3", 1) == writing.purged_since("/a/3", 1) != frozenset()
     writing.clear()
-    reading.refresh()
-    assert reading.recorded == 0
+    with reading.snapshot():
+        assert reading.recorded == 0
+    writing.close()
+    reading.close()
+
+
+def purge_all(log: UndoLog, model: Model) -> None:
+    log.purge(lambda _: True, "/")
+
+
+def purge_until_now(log: UndoLog, model: Model) -> None:
+    log.purge_until(model.revision)
+
+
+def thin_all(log: UndoLog, model: Model) -> None:
+    assert thin(log, model, LATER_MS) > 0
+
+
+def drop_old(log: UndoLog, model: Model) -> None:
+    log.drop_old(LATER_MS)
+
+
+def clear(log: UndoLog, model: Model) -> None:
+    log.clear()
+
+
+# What another process may do during a read.
+MEANWHILE: Final[dict[str, tuple[Callable[[UndoLog, Model], None], Limits]]] = {
+    "keys are purged": (purge_all, ROOMY),
+    "keys of several files are purged": (purge_all, SMALL),
+    "all before a moment is purged": (purge_until_now, ROOMY),
+    "all before a moment is purged from several files": (purge_until_now, SMALL),
+    "versions are dropped": (thin_all, ROOMY),
+    "files are dropped": (drop_old, SMALL),
+    "everything is removed": (clear, SMALL),
+}
+
+
+@pytest.mark.parametrize(("change", "limits"), MEANWHILE.values(), ids=MEANWHILE)
+def test_a_read_sees_nothing_of_what_is_done_meanwhile(
+    tmp_path: Path, change: Callable[[UndoLog, Model], None], limits: Limits, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not even a part of it, which would be a state that never was."""
+    directory = tmp_path / "history"
+    writing, model, source = UndoLog(directory, limits), Model(), random.Random(1)
+    model.record(writing)
+    for number in range(150):
+        model.write(f"/thin/{number % 5}", b"major|" + source.randbytes(1_500))
+        model.record(writing)
+    middle = model.revision // 2
+    reading, other = (UndoLog(directory, limits, follows=True) for _ in range(2))
+
+    def seen(log: UndoLog) -> object:
+        versions = log.versions("/thin/1", model.live["/thin/1"], until=model.revision, limit=100)
+        return log.spans, versions, log.purged_since("/thin/", 1)
+
+    def is_changed() -> bool:
+        with other.snapshot():
+            return seen(other) != before
+
+    with ThreadPoolExecutor(1) as executor:
+        with reading.snapshot():
+            before = seen(reading)
+            changing = executor.submit(change, writing, model)
+            until(is_changed, what="another process sees the change")
+            assert model.read(reading, middle) == model.states[middle]
+            assert seen(reading) == before
+        changing.result()
+    with reading.snapshot():
+        assert seen(reading) != before
+    assert not caplog.records
+    for each in (reading, other, writing):
+        each.close()
+
+
+def test_a_file_that_is_dropped_before_it_is_opened_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = tmp_path / "history"
+    writing, model = UndoLog(directory, ROOMY), Model()
+    model.record(writing)
+    (directory / "00000000.history").symlink_to("none")  # It is listed, but does not exist.
+    reading = UndoLog(directory, ROOMY, follows=True)
+    with reading.snapshot():
+        assert reading.spans == writing.spans
+    assert not caplog.records
     writing.close()
     reading.close()
 
@@ -52,10 +144,10 @@ def test_one_that_follows_leaves_damaged_files_where_they_are(tmp_path: Path) ->
     again = UndoLog(directory, SMALL)  # It opens all files.
     before = sorted(directory.iterdir())
     reading = UndoLog(directory, SMALL, follows=True)
-    reading.refresh()
-    with pytest.raises(HistoryGap):
-        model.read(reading, 2)
-    assert model.read(reading, model.revision - 3) == model.states[model.revision - 3]
+    with reading.snapshot():
+        with pytest.raises(HistoryGap):
+            model.read(reading, 2)
+        assert model.read(reading, model.revision - 3) == model.states[model.revision - 3]
     assert sorted(directory.iterdir()) == before
     reading.close()
     again.close()
