@@ -264,7 +264,8 @@ class Segment:
             self._connection.execute("PRAGMA secure_delete = ON")
             with self._transaction():
                 yield
-            self.spans = self._spans()
+                spans = self._spans()
+            self.spans = spans
             self.reader.has_marks = True
             self.reader.dropped = purges.dropped_prefixes(self._connection)
             purges.clean(self._connection)

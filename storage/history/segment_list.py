@@ -45,6 +45,8 @@ class SegmentList:
         self._left_out: set[Path] = set()
         self.segments: list[Segment] = []
         self.spans: Sequence[Span] = []
+        # The history begins at this revision, though there may be older changes.
+        self._begin = 0
         self.writing = RLock()
         self._next_number = 1
         self._lock = -1
@@ -131,7 +133,26 @@ class SegmentList:
 
     def note_spans(self) -> None:
         """Note which revisions the segments have, after one was written."""
-        self.spans = spans_of(self.segments)
+        self.spans = [
+            Span(max(each.after, self._begin), each.until)
+            for each in spans_of(self.segments)
+            if each.until >= self._begin
+        ]
+
+    @contextmanager
+    def beginning_at(self, revision: int) -> Iterator[None]:
+        """Runs the body, which removes all before a revision. From its beginning on, no read sees that.
+
+        A read that finds a part of it missing would take that for unchanged. If the body raises, what is
+        still there can be read again.
+        """
+        self._begin = revision
+        self.note_spans()
+        try:
+            yield
+        finally:
+            self._begin = 0
+            self.note_spans()
 
     def add(self) -> Segment:
         """Returns a new segment, which is the last one. Raises OSError."""

@@ -206,13 +206,13 @@ class UndoLog:
         found = []
         with self._writing:
             revision, segments = min(revision, self.recorded), self._segments.copy()
-            for segment in segments:
-                with self._damage_of(segment):
-                    if not segment.spans or segment.spans[0].after < revision:
-                        found.append(segment.purge_until(revision))
-                    else:
-                        segment.clean()
-            self._list.note_spans()
+            with self._list.beginning_at(revision):
+                for segment in segments:
+                    with self._damage_of(segment):
+                        if not segment.spans or segment.spans[0].after < revision:
+                            found.append(segment.purge_until(revision))
+                        else:
+                            segment.clean()
             self._list.remove_damaged(segments)
         return Purged(sum(each.changes for each in found), sum(each.objects for each in found))
 

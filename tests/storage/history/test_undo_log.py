@@ -22,6 +22,7 @@ from apiserver.storage.history.rows import position_after
 from apiserver.storage.history.segment import Segment
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from apiserver.storage.interface import KeyRange
+from tests.support import eventually
 
 ALL = KeyRange("/", "0")
 ROOMY = Limits(bytes_max=64 * 1024 * 1024, age_s_max=7 * 86_400)
@@ -597,6 +598,42 @@ def test_what_was_before_a_revision_is_purged(tmp_path: Path) -> None:
     model.record(log)
     assert log.spans == [Span(model.revision - 1, model.revision)]
     assert model.read(log, model.revision - 1) == model.states[model.revision - 1]
+    log.close()
+
+
+@pytest.mark.parametrize("when", ["while it runs", "after it has failed"])
+def test_what_a_purge_has_removed_from_the_first_file_is_a_gap(tmp_path: Path, when: str) -> None:
+    """Even if it is not done with the others. What has changed only there would look unchanged."""
+    directory = tmp_path / "history"
+    purging = Purging(directory)
+    log, model = purging.log, purging.model
+    first, second, *_ = sorted(directory.glob("*.history"))
+    if when == "after it has failed":
+        log._segments[1]._connection.execute("PRAGMA busy_timeout = 1")
+
+    def is_emptied() -> bool:
+        with contextlib.closing(sqlite3.connect(first)) as connection:
+            (count,) = connection.execute("SELECT count(*) FROM changes").fetchone()
+        return not count
+
+    with contextlib.closing(sqlite3.connect(second, isolation_level=None)) as writing:
+        writing.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor(1) as executor:
+            purge = executor.submit(log.purge_until, model.revision)
+            if when == "after it has failed":
+                with pytest.raises(OSError, match="locked"):
+                    purge.result()
+            else:
+                eventually.until(is_emptied, what="the first file is purged")
+            with pytest.raises(HistoryGap) as gap:
+                model.read(log, 3)
+            assert gap.value.oldest > 3
+            # Before a read of other revisions, which waits for a purge that runs.
+            writing.execute("ROLLBACK")
+            if when == "while it runs":
+                assert purge.result().changes > 0
+            assert model.read(log, gap.value.oldest) == model.states[gap.value.oldest]
+    assert (log.readable_since() == model.revision) is (when == "while it runs")
     log.close()
 
 
