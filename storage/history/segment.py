@@ -117,7 +117,7 @@ class Segment:
         self._key_ids: dict[str, int] = {}
         self._authors: dict[Author, tuple[str, int]] = {}
         self._deltas: dict[int, int] = {}
-        # What was looked at last, while versions are dropped.
+        # What was thinned last, while versions are dropped.
         self._old: OldRows | None = None
 
     def _prepare(self) -> None:
@@ -286,20 +286,24 @@ class Segment:
         return found.rewritten
 
     def old_rows(self, before_ms: int, is_wanted: Callable[[str], bool]) -> OldRows | None:
-        """Returns the next rows to thin; None at the end, once. Raises SegmentDamaged, OSError."""
-        if self._old is None:
+        """Returns the next rows to thin, the same ones until they were; None at the end.
+
+        Raises SegmentDamaged, OSError.
+        """
+        if (done := self._old) is None:
             last = self.reader.revision_at(before_ms - 1, self.spans[-1].until if self.spans else 0)
-            self._old = OldRows(position_after(last) - 1, 0, {})
+            done = OldRows(position_after(last) - 1, 0, 0, {})
         with sqlite_errors(), self._alone, self._transaction():
-            self._old = thinning.old_rows(self._connection, self._old, is_wanted)
-        return self._old
+            found = thinning.old_rows(self._connection, done, is_wanted)
+        if found is None:
+            self._old = None
+        return found
 
     def parts_of(self, old: OldRows) -> Iterator[tuple[str, Sequence[tuple[int, int]]]]:
         """Yields rows to thin, some of one key at a time. Raises SegmentDamaged, OSError.
 
-        If the caller does not come to the end, `old_rows` begins again.
+        If the caller does not come to the end, `old_rows` returns these again.
         """
-        self._old = None
         for key, (first, last) in old.keys.items():
             while first <= last:
                 with sqlite_errors(), self._alone:

@@ -15,8 +15,9 @@ from apiserver.storage.history.changes import Cipher
 from apiserver.storage.history.past_values import RecordedVersion, Value
 from apiserver.storage.history.rows import COLUMNS, FROM, WRITE_BITS, checksum, recorded
 
-# Keys that are looked at in one go: others use the thread in between.
+# What is looked at in one go: others use the thread in between. So many rows take some tenths of a second.
 KEYS_MAX: Final = 25
+ROWS_MAX: Final = 1_000
 # Rows of one key whose values are in memory at the same time.
 PART_ROWS: Final = 33
 # Only in segments that are thinned: each takes a page.
@@ -48,9 +49,10 @@ COUNTS_OF: Final = """
 """
 # CROSS JOIN: as for the first changes of keys in `segment_reader`.
 _KEYS: Final = """
-    SELECT k.id, k.key, min(c.id), max(c.id) FROM keys k CROSS JOIN changes c ON c.key = k.id
-    WHERE k.id > ? AND c.id > ? AND c.id <= ? GROUP BY k.id ORDER BY k.id
+    SELECT k.id, k.key, count(*), min(c.id), max(c.id) FROM keys k CROSS JOIN changes c ON c.key = k.id
+    WHERE k.id >= ? AND (k.id > ? OR c.id > ?) AND c.id > ? AND c.id <= ? GROUP BY k.id ORDER BY k.id
 """
+_ROW_AT: Final = "SELECT id FROM changes WHERE key = ? AND id >= ? ORDER BY id LIMIT 1 OFFSET ?"
 # With the row before the first one, whose version had no newer change when it was looked at.
 _ROWS_OF_KEY: Final = """
     SELECT c.id, c.since FROM changes c JOIN keys k ON k.id = c.key WHERE k.key = ?
@@ -61,13 +63,15 @@ _ROWS_OF_KEY: Final = """
 
 
 class OldRows(NamedTuple):
-    """Rows that may be thinned. until: the last one of all keys. last_key: the ID of the last of these keys.
+    """Rows that may be thinned. until: the last one of all keys.
 
+    last_key, last_row: the ID of the last of these keys, and the last row of it that is one of these.
     keys: the first and last row of each.
     """
 
     until: int
     last_key: int
+    last_row: int
     keys: Mapping[str, tuple[int, int]]
 
 
@@ -120,18 +124,24 @@ def old_rows(
     for table in TABLES:
         execute(table)
     (done,) = execute("SELECT coalesce(max(id), 0) FROM thinned_until").fetchone()
+    if before.until <= done:
+        return None
     keys: dict[str, tuple[int, int]] = {}
-    last_key = before.last_key
-    for key_id, key, first, last in execute(_KEYS, (before.last_key, done, before.until)):
-        if is_wanted(key):
-            keys[key], last_key = (first, last), key_id
-            if len(keys) == KEYS_MAX:
-                break
+    last_key = last_row = rows = 0
+    begin = (before.last_key, before.last_key, before.last_row)
+    for key_id, key, count, first, last in execute(_KEYS, (*begin, done, before.until)):
+        if not is_wanted(key):
+            continue
+        if rows + count > ROWS_MAX:
+            (last,) = execute(_ROW_AT, (key_id, first, ROWS_MAX - rows - 1)).fetchone()
+        keys[key] = first, last
+        last_key, last_row, rows = key_id, last, rows + count
+        if len(keys) == KEYS_MAX or rows >= ROWS_MAX:
+            break
     if keys:
-        return OldRows(before.until, last_key, keys)
-    if before.until > done:
-        execute("DELETE FROM thinned_until")
-        execute("INSERT INTO thinned_until VALUES (?)", (before.until,))
+        return OldRows(before.until, last_key, last_row, keys)
+    execute("DELETE FROM thinned_until")
+    execute("INSERT INTO thinned_until VALUES (?)", (before.until,))
     return None
 
 
@@ -175,18 +185,21 @@ def merge(connection: sqlite3.Connection, cipher: Cipher, key: str, what: Merge)
     row = execute(f"SELECT c.key, {COLUMNS} {FROM} WHERE c.id = ?", (what.row,)).fetchone()
     key_id, facts = row[0], row[1:]
     recorded(key, facts)
-    is_whole = not facts[3]
+    run = (key_id, what.first, what.row)
+    # Older values need a whole one that is not farther away than before.
+    (least,) = execute("SELECT min(deltas) FROM changes WHERE key = ? AND id BETWEEN ? AND ?", run).fetchone()
+    is_whole = what.after is None or not least
     encoded = (
         deltas.encode_whole(what.before.value)
-        if is_whole or what.after is None
+        if what.after is None or is_whole
         else deltas.encode(what.before.value, what.after)
     )
-    changed = (what.row, what.before.revision, cipher.encrypt(key, encoded), *facts[3:-1])
+    count = 0 if is_whole else facts[3]
+    changed = (what.row, what.before.revision, cipher.encrypt(key, encoded), count, *facts[4:-1])
     execute(
-        "UPDATE changes SET since = ?, value = ?, checksum = ? WHERE id = ?",
-        (*changed[1:3], checksum(key, changed), what.row),
+        "UPDATE changes SET since = ?, value = ?, deltas = ?, checksum = ? WHERE id = ?",
+        (*changed[1:4], checksum(key, changed), what.row),
     )
-    run = (key_id, what.first, what.row)
     (begin_ms,) = execute("SELECT at_ms FROM changes WHERE id = ?", (what.first,)).fetchone()
     known, first, at_ms = execute(
         "SELECT coalesce(sum(count), 0), min(?, coalesce(min(first), ?)), min(?, coalesce(min(at_ms), ?))"

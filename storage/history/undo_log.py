@@ -41,9 +41,11 @@ from apiserver.storage.history.rewrites import NOTHING, Rewritten
 from apiserver.storage.history.rows import position_after, revision_at_position
 from apiserver.storage.history.segment import Segment, spans_of
 from apiserver.storage.history.segment_list import SegmentList
+from apiserver.storage.history.segment_reader import SegmentReader
 from apiserver.storage.history.thinning import OldRows, merges
 from apiserver.storage.history.value_decoder import ValueDecoder
 from apiserver.storage.interface import KeyRange
+from apiserver.storage.keys import after
 
 # A limit is kept by dropping this part of it at a time.
 SEGMENTS_MAX: Final = 16
@@ -353,30 +355,29 @@ class UndoLog:
 
         scope: a key, or a prefix of keys that ends with a slash. See `digests`.
         """
-        found: frozenset[bytes] = frozenset()
-        for segment in self._segments.copy():
-            with self._damage_of(segment):
-                found |= segment.reader.purged_keys(scope, revision)
-        return found
+        return frozenset().union(*self._of_each(lambda reader: reader.purged_keys(scope, revision)))
+
+    def is_thinned(self, key: str, revision: int) -> bool:
+        """Whether the version of a key at a revision was dropped. See `thinning`."""
+        keys = KeyRange(key, after(key))
+        return any(self._of_each(lambda reader: reader.thinned_at(keys, revision)))
 
     def dropped_until(self, prefix: str) -> int:
         """Returns the last revision up to which changes of a prefix of keys were dropped; 0 if none were.
 
         prefix: as in `append`.
         """
-        found = 0
-        for segment in self._segments.copy():
-            with self._damage_of(segment):
-                found = max(found, segment.reader.dropped_until(prefix))
-        return found
+        return max(self._of_each(lambda reader: reader.dropped_until(prefix)), default=0)
 
     def last_creation(self, key: str) -> int:
         """Returns the revision at which a key was last created; 0 if that is not recorded."""
-        found = 0
+        return max(self._of_each(lambda reader: reader.last_creation(key)), default=0)
+
+    def _of_each(self, read: Callable[[SegmentReader], _T]) -> Iterator[_T]:
+        """Yields what is read of each segment, but nothing of those that turn out to be damaged."""
         for segment in self._segments.copy():
             with self._damage_of(segment):
-                found = max(found, segment.reader.last_creation(key))
-        return found
+                yield read(segment.reader)
 
     def last_change(self) -> tuple[str, RecordedChange] | None:
         """Returns the newest change, with its key."""
@@ -414,11 +415,8 @@ class UndoLog:
 
     def _with_marks(self, key: str, before: int, found: list[RecordedVersion]) -> list[RecordedVersion]:
         """Returns versions below a revision, and those that stand for versions that were purged."""
-        marks: set[int] = set()
-        for segment in self._segments.copy():
-            with self._damage_of(segment):
-                marks.add(segment.reader.purged_until(key))
-        marks = {each for each in marks if each and (not before or each < before)}
+        found_marks = self._of_each(lambda reader: reader.purged_until(key))
+        marks = {each for each in found_marks if each and (not before or each < before)}
         return with_marks(found, marks) if marks else found
 
     def changes(

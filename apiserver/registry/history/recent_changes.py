@@ -118,7 +118,7 @@ class RecentChanges:
     # ---- in the thread of the history
 
     def _changes(self, located: Sequence[_Located], keys: Mapping[str, HistoryKey]) -> Sequence[_ReadChange]:
-        """Returns the changes without those that were purged meanwhile.
+        """Returns the changes without those that were purged or dropped meanwhile.
 
         Raises HistoryGap if another one cannot be read any more.
         """
@@ -141,7 +141,7 @@ class RecentChanges:
     def _versions(
         self, known: HistoryKey, revisions: Sequence[int]
     ) -> Iterator[tuple[RecordedVersion, RecordedVersion | None]]:
-        """Yields versions of a key, each with the one before, but none that were purged meanwhile.
+        """Yields versions of a key, each with the one before, but none that were purged or dropped meanwhile.
 
         revisions: theirs, the newest first.
         Many are read at once, as each is decoded from those after it. There may be others between them.
@@ -162,7 +162,8 @@ class RecentChanges:
             if len(wanted) == remaining:
                 if self._history.purged_since(known.key, wanted[0] - 1):
                     return
-                raise HistoryGap(self._history.listed_since())
+                if not self._history.is_thinned(known.key, wanted.popleft()):
+                    raise HistoryGap(self._history.listed_since())
 
 
 class _Request:

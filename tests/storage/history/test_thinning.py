@@ -10,6 +10,8 @@ from typing import Final
 import pytest
 
 from apiserver.storage.history.past_values import HistoryGap, PastValue
+from apiserver.storage.history.segment_reader import DELTAS_MAX
+from apiserver.storage.history.thinning import KEYS_MAX, ROWS_MAX
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from tests.storage.history.test_undo_log import ALL, ROOMY, SMALL, Keyed, Model
 
@@ -167,4 +169,70 @@ def test_a_file_that_is_complete_gets_smaller(tmp_path: Path) -> None:
     assert len(list((tmp_path / "history").glob("*.history"))) > 1
     assert thin(log, model, 10**12) > 2_000
     assert log.size_bytes < before / 2
+    log.close()
+
+
+def whole_chain(cipher: Keyed, log: UndoLog, model: Model, revision: int) -> int:
+    """Returns how many values are decoded to read a state of one key."""
+    before = cipher.decrypted
+    model.read(log, revision)
+    return cipher.decrypted - before
+
+
+def test_old_values_can_be_decoded_as_fast_as_before(tmp_path: Path) -> None:
+    """Though all the rows are dropped whose values can be decoded without newer ones."""
+    cipher = Keyed(b"k")
+    log, model = UndoLog(tmp_path / "history", ROOMY, cipher), Model()
+    model.record(log)
+    major = 0
+    for number in range(10 * (DELTAS_MAX + 1)):
+        major += number % (DELTAS_MAX + 1) != 0
+        model.write("/thin/1", b"major %d|%d" % (major, number))
+        model.record(log)
+    since = log.readable_since()
+    before = max(whole_chain(cipher, log, model, revision) for revision in range(since + 1, model.revision))
+    assert thin(log, model, 10**12) == 9
+    after = max(whole_chain(cipher, log, model, revision) for revision in range(since + 1, model.revision))
+    assert after <= before == DELTAS_MAX + 1
+    check_states(model, log, dropped_versions(model, log), since)
+    log.close()
+
+
+def test_much_is_dropped_in_small_parts(tmp_path: Path) -> None:
+    """In between, the thread that drops versions records changes."""
+    log, model = UndoLog(tmp_path / "history", ROOMY), Model()
+    model.record(log)
+    for number in range(2_500):
+        model.write("/thin/1", b"major|%d" % number)
+        if number % 2:
+            model.write("/thin/2", b"major|%d" % number)
+    model.record(log)
+    counts: list[int] = []
+    while (old := log.old_rows(10**12, is_thin)) is not None:
+        counts.append(log.thin(old, model.live.get, model.revision, is_minor))
+    assert max(counts) <= ROWS_MAX
+    assert len(counts) == 4
+    assert sum(counts) == 2_498 + 1_248
+    check_states(model, log, dropped_versions(model, log), model.revision - 100)
+    log.close()
+
+
+@pytest.mark.parametrize("when", ["before it has begun", "before it has ended"])
+def test_what_was_interrupted_is_done_again(tmp_path: Path, when: str) -> None:
+    log, model, source = UndoLog(tmp_path / "history", SMALL), Model(), random.Random(1)
+    for number in range(3 * KEYS_MAX):
+        for _ in range(3):
+            model.write(f"/thin/{number}", b"major|" + source.randbytes(300))
+        model.record(log)
+    first = log.old_rows(10**12, is_thin)
+    assert first is not None
+    if when == "before it has ended":
+
+        def fail(before: bytes, after: bytes) -> bool:
+            raise OSError("the disk")
+
+        with pytest.raises(OSError, match="the disk"):
+            log.thin(first, model.live.get, model.revision, fail)
+    assert log.old_rows(10**12, is_thin) == first
+    assert thin(log, model, 10**12) == 3 * KEYS_MAX
     log.close()

@@ -710,10 +710,14 @@ def test_a_purge_that_finds_damage_has_to_be_done_again(tmp_path: Path, how: str
 
 
 class Keyed:
-    """Encrypts nothing, but notes with each value the key that it would have been encrypted with."""
+    """Encrypts nothing, but notes with each value the key that it would have been encrypted with.
+
+    decrypted: how many values were.
+    """
 
     def __init__(self, key: bytes) -> None:
         self.key, self.known = key, {key}
+        self.decrypted = 0
 
     def use(self, key: bytes, *others: bytes) -> None:
         self.key, self.known = key, {key, *others}
@@ -722,6 +726,7 @@ class Keyed:
         return b"<%b>" % self.key + data
 
     def decrypt(self, key: str, data: bytes) -> bytes:
+        self.decrypted += 1
         name, _, value = data[1:].partition(b">")
         if name not in self.known:
             raise InvalidDelta("its key is gone")

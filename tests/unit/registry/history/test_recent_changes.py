@@ -32,6 +32,7 @@ from apiserver.registry.store import ObjectStorage, Registry
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.history.changes import Author, Span
+from apiserver.storage.history.past_values import Value
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from apiserver.storage.interface import KeyRange, Put
 from apiserver.storage.keys import after
@@ -180,3 +181,27 @@ async def test_what_is_purged_meanwhile_is_left_out() -> None:
         made.meanwhile = lambda: made.log.purge(purged.__eq__, purged, KeyRange(purged, after(purged)))
         page = await made.page(span)
         assert (names(page), page.position) == (["kept"] * 3, 0)
+
+
+async def test_what_is_dropped_meanwhile_as_it_matters_little_is_left_out() -> None:
+    """It is counted in the version that follows it."""
+    async with reading() as made:
+        for number in range(10):
+            await made.write(["a/kept", "a/thinned"], str(number), "ann")
+        span, thinned = await made.past.span("", ""), f"{PREFIX}/core/configmaps/a/thinned"
+        newest = Value(value("9"), span.until)
+        count = 0
+
+        def thin() -> None:
+            nonlocal count
+            while (old := made.log.old_rows(10**12, thinned.__eq__)) is not None:
+                is_odd = lambda _, after: int(after.partition(b'"k":"')[2][:1]) % 2 == 1  # noqa: E731
+                count += made.log.thin(old, {thinned: newest}.get, span.until, is_odd)
+
+        made.meanwhile = thin
+        page = await made.page(span)
+        assert count == 4  # The last version is kept.
+        found = [each for each in page.entries if isinstance(each, PlacedChange) and each.name == "thinned"]
+        assert [each.version.value for each in found] == [value(each) for each in "986420"]
+        assert [each.version.thinned for each in found] == [0, 1, 1, 1, 1, 0]
+        assert names(page).count("kept") == 10
