@@ -6,7 +6,7 @@ import http.client
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from apiserver.cli.conformance.conversations import Conversation
@@ -18,6 +18,8 @@ DETAILS_MAX: Final = 20
 DETAIL_LENGTH_MAX: Final = 500
 # A conversation that takes so long waits for no answer: it computes. Some answers take for ever to compare.
 ABANDONED_AFTER_S: Final = CONVERSATION_WITHIN_S + CLEANUP_WITHIN_S + 60.0
+# A signal that arrives just before the main thread begins to wait for a lock does not wake it.
+SIGNAL_SEEN_WITHIN_S: Final = 0.2
 Replay = Callable[[Conversation], Result]
 
 
@@ -76,11 +78,14 @@ def replay_all(
     """
     waiting = list(reversed(conversations))
     began: dict[str, float] = {}
+    threads: dict[str, threading.Thread] = {}
     ended: queue.SimpleQueue[Result] = queue.SimpleQueue()
 
     def start(conversation: Conversation) -> None:
-        began[conversation.name] = time.monotonic()
-        threading.Thread(target=lambda: ended.put(replay(conversation)), daemon=True).start()
+        name = conversation.name
+        began[name] = time.monotonic()
+        threads[name] = threading.Thread(target=lambda: ended.put(replay(conversation)), daemon=True)
+        threads[name].start()
 
     try:
         while waiting or began:
@@ -91,18 +96,30 @@ def replay_all(
             if result is None:
                 result = Result(oldest, Outcome.FAILED, (f"did not end within {within_s:g} s",), within_s)
             if began.pop(result.name, None) is not None:
+                del threads[result.name]
                 yield result
     except KeyboardInterrupt:
         limits.stopped = "interrupted"
-        end = time.monotonic() + CLEANUP_WITHIN_S
-        while began and (result := _next(ended, end)) is not None:
-            began.pop(result.name, None)
+        _await_all(threads.values(), time.monotonic() + CLEANUP_WITHIN_S)
         raise
 
 
 def _next(ended: queue.SimpleQueue[Result], end: float) -> Result | None:
     """Returns the next result; None if there is none until the moment `end`."""
-    try:
-        return ended.get(timeout=max(0.0, end - time.monotonic()))
-    except queue.Empty:
-        return None
+    while True:
+        left = end - time.monotonic()
+        try:
+            return ended.get(timeout=min(max(0.0, left), SIGNAL_SEEN_WITHIN_S))
+        except queue.Empty:
+            if left <= SIGNAL_SEEN_WITHIN_S:
+                return None
+
+
+def _await_all(threads: Iterable[threading.Thread], end: float) -> None:
+    """Wait until threads have ended, or for the moment `end`.
+
+    Not for their results: the last one may have been taken from the queue when the signal was seen.
+    """
+    for thread in threads:
+        if thread.is_alive():  # Else it may not even have started.
+            thread.join(max(0.0, end - time.monotonic()))

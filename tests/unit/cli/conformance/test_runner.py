@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
 from apiserver.cli.conformance.conversations import Conversation
-from apiserver.cli.conformance.endpoint import Limits
+from apiserver.cli.conformance.endpoint import CLEANUP_WITHIN_S, Limits
 from apiserver.cli.conformance.results import Outcome, Result
-from apiserver.cli.conformance.runner import replay_all
-from tests.support.eventually import WITHIN_S
+from apiserver.cli.conformance.runner import _next, replay_all
+from apiserver.cli.subcommand import Interrupted, interruptible
+from tests.support.eventually import WITHIN_S, until
 
 CONVERSATIONS: Final = [Conversation(f"area/{number}", {"steps": []}) for number in range(6)]
 
@@ -55,6 +59,32 @@ def test_one_that_never_ends_has_failed_and_holds_up_no_other(never: threading.E
     assert results.pop("area/0").details == ("did not end within 0.5 s",)
     assert {each.outcome for each in results.values()} == {Outcome.PASSED}
     assert len(results) == 5
+
+
+@pytest.mark.parametrize("when", ["at its end", "in the middle"])
+def test_interrupted_it_waits_for_those_under_way_and_no_longer(when: str) -> None:
+    """Python sees the signal when the wait for results ends: it may have taken the last of them by then."""
+    limits, ended = Limits(1), []
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def is_waiting() -> bool:
+        return sys._current_frames()[main].f_code is _next.__code__
+
+    def replay(conversation: Conversation) -> Result:
+        until(is_waiting, what="the main thread waits for results")
+        signal.raise_signal(signal.SIGINT)  # In this thread, so that the system does not wake the main one.
+        if when == "in the middle":
+            until(lambda: limits.stopped, what="it is interrupted")
+        ended.append(conversation.name)
+        return Result(conversation.name, Outcome.PASSED)
+
+    began = time.monotonic()
+    with interruptible(), pytest.raises(Interrupted):
+        list(replay_all(CONVERSATIONS, replay, 1, limits))
+    assert ended == ["area/0"]
+    assert limits.stopped == "interrupted"
+    assert time.monotonic() - began < CLEANUP_WITHIN_S / 2
 
 
 def test_nothing_to_replay() -> None:
