@@ -9,6 +9,7 @@ from aiohttp import hdrs
 from apiserver.auth.authn.chain import AuthenticationChain, Credentials
 from apiserver.auth.authn.console_tokens import CertifiedUser
 from apiserver.auth.authn.peer_certificates import PeerCertificates
+from apiserver.auth.authn.request_header import RequestHeaderAuthenticator
 from apiserver.auth.authn.token_file import bearer_token
 from apiserver.console.logins import CODE_S, Login, Logins
 from apiserver.console.own_pages import require_no_foreign_page
@@ -38,12 +39,18 @@ class LoginCodes:
         await send_small_document(call, {"code": code, "expiresInSeconds": CODE_S}, status=201)
 
     def _login(self, call: ApiCall) -> Login:
-        """Returns the login of the caller. Raises Unauthorized for an anonymous one, BadRequest."""
+        """Returns the login of the caller. Raises Unauthorized if it is anonymous, Forbidden, BadRequest."""
         certificate, headers = call.connection.certificate, call.request.headers
         authorization = headers.get(hdrs.AUTHORIZATION, "")
         if certificate is not None:
             credentials = Credentials(certificate, authorization, headers)
-            if self._chain.identifies_by_certificate(credentials):
+            authenticator = self._chain.certificate_authenticator(credentials)
+            if isinstance(authenticator, RequestHeaderAuthenticator):
+                raise Forbidden(
+                    "users of a front proxy cannot log in to the console: the front proxy vouches for one "
+                    "request, and a session would outlast it"
+                )
+            if authenticator is not None:
                 transport = call.connection.transport
                 if transport is None:
                     raise ConnectionResetError("the client is gone")

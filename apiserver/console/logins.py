@@ -12,7 +12,8 @@ Its login holds the user, until the certificate ends or for `SESSION_S`; the pag
 service accounts ends all sessions.
 
 Impersonated users get no code. Requests of the session would be recorded without the impersonator, and
-constrained impersonation of one request would become that of all.
+constrained impersonation of one request would become that of all. Users whom a front proxy names get none
+either: it vouches for each request, and can neither end a session nor know that its user has left.
 """
 
 from __future__ import annotations

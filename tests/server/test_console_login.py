@@ -119,15 +119,16 @@ def test_a_code_of_a_caller_with_a_token_is_for_this_token(page: Api, api: Api) 
     }
 
 
-def test_a_front_proxy_gets_codes_for_the_users_that_it_names(
+def test_the_word_of_a_front_proxy_about_a_request_becomes_no_session(
     server: ServerProcess, page: Api, directory: Path
 ) -> None:
     pem = certificate(server.ca_path.parent, FRONT_PROXY, directory / "proxy.pem")
     with Api(server, "admin-token", certificate=pem) as proxy:
-        answer = proxy.post(CODES, None, headers={"X-Remote-User": "bob", "X-Remote-Extra-Team": "a"})
-        session = log_in(page, {"code": answer.ok()["code"]}).ok()
-    assert session["user"]["username"] == "bob"
-    assert user_of_token(page, session["token"])["extra"] == {"team": ["a"]}
+        answer = proxy.post(CODES, None, headers={"X-Remote-User": "bob"})
+        assert (answer.status, answer.reason) == (403, "Forbidden")
+        assert "front proxy" in answer.message
+        # A token that it forwards without naming a user is a credential of its own.
+        assert log_in(page, {"code": code_of(proxy)}).ok()["token"] == "admin-token"
 
 
 def test_a_certificate_counts_more_than_a_token(server: ServerProcess, page: Api, directory: Path) -> None:
@@ -201,11 +202,9 @@ def test_logging_out_clears_the_cookie(page: Api) -> None:
 def test_a_login_that_does_not_fit_into_a_cookie_replaces_that_of_another_user(
     server: ServerProcess, page: Api, directory: Path
 ) -> None:
-    shown = Shown("front-proxy-ca", "front-proxy-client")
-    pem = certificate(server.ca_path.parent, shown, directory / "long.pem")
-    headers = {"X-Remote-User": "bob", "X-Remote-Group": "g" * 4_000}
-    with Api(server, "", certificate=pem) as proxy:
-        answer = log_in(page, {"code": proxy.post(CODES, None, headers=headers).ok()["code"]})
+    pem = certificate(server.ca_path.parent, Shown("ca", "bob", "g" * 4_000), directory / "long.pem")
+    with Api(server, "", certificate=pem) as bob:
+        answer = log_in(page, {"code": code_of(bob)})
     assert answer.ok()["user"]["username"] == "bob"
     assert cookie_of(answer).endswith("=")
 

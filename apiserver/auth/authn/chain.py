@@ -120,14 +120,14 @@ class AuthenticationChain:
             raise NoCredentials
         return _ANONYMOUS_USER
 
-    def identifies_by_certificate(self, credentials: Credentials) -> bool:
-        """Returns whether the certificate of a caller, and not a token, determines the user.
+    def certificate_authenticator(self, credentials: Credentials) -> Authenticator | None:
+        """Returns the authenticator that finds the user by the certificate of a caller; None if none does.
 
         Raises Unauthorized.
         """
         if credentials.certificate is NO_CERTIFICATE:
-            return False
-        return any(each(credentials) is not None for each in self._by_certificate)
+            return None
+        return next((each for each in self._by_certificate if each(credentials) is not None), None)
 
 
 _ANONYMOUS_USER = UserInfo(ANONYMOUS, (UNAUTHENTICATED,))
