@@ -64,7 +64,11 @@ def test_nobody_else_reads_what_a_server_writes(tmp_path: Path) -> None:
         for number in range(4):
             body = {"metadata": {"name": f"c{number}"}, "data": {"a": "x" * 400_000}}
             api.post(CONFIG_MAPS, body).ok()
-        until(lambda: [*log.parent.glob("*.gz")], bool, "a file that has been rotated")
+        until(
+            lambda: {path.suffix for path in log.parent.glob("audit-*")},
+            lambda suffixes: suffixes == {".gz"},
+            "files that have been rotated, and none that is still being compressed",
+        )
         seen = modes(root)
         saved = root / "saved" / "snapshot"
         saved.parent.mkdir(0o700)
