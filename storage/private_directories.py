@@ -1,4 +1,4 @@
-"""Makes directories that only their owner can access, whatever the umask, and that one process uses."""
+"""Makes directories and files that only their owner can access, whatever the umask, and locks them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,21 @@ def make_directory(path: Path, mode: int = PRIVATE) -> None:
         missing.append(missing[-1].parent)
     for each in reversed(missing):
         each.mkdir(mode, exist_ok=True)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file that survives a crash of the machine, or leave the one before. Raises OSError."""
+    made = path.with_name(f"{path.name}.new")
+    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    made.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def lock(path: Path) -> int:

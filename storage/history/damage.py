@@ -19,6 +19,10 @@ class SegmentDamaged(Exception):
     """A segment cannot be read: it was cut, altered or deleted."""
 
 
+class SegmentOutdated(Exception):
+    """A segment is whole, but of another release, or of another key of digests. The message says of which."""
+
+
 @contextmanager
 def sqlite_errors() -> Iterator[None]:
     """Turns SQLite's errors about the content of a file into SegmentDamaged, and others into OSError."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import time
 from pathlib import Path
 from typing import Final
 
 from apiserver.storage.keys import encoded
-from apiserver.storage.private_directories import make_directory
+from apiserver.storage.private_directories import make_directory, replace_file
+
+log = logging.getLogger(__name__)
 
 DIGEST_BYTES: Final = 16
 _SECRET_BYTES: Final = 32
@@ -19,11 +22,19 @@ _WAITS_MAX: Final = 500
 _WAIT_S: Final = 0.01
 
 
+# No key, and no prefix of one.
+_NO_KEY: Final = "check"
+
+
 class KeyDigests:
-    """Makes digests of keys, and of prefixes of keys that end with a slash. secret: of the digests."""
+    """Makes digests of keys, and of prefixes of keys that end with a slash. secret: of the digests.
+
+    check: is kept with digests, and shows that they were made with the same secret.
+    """
 
     def __init__(self, secret: bytes) -> None:
         self.secret = secret
+        self.check = self(_NO_KEY)
 
     def __call__(self, key: str) -> bytes:
         return hashlib.blake2b(encoded(key), digest_size=DIGEST_BYTES, key=self.secret).digest()
@@ -38,6 +49,7 @@ def key_digests(directory: Path | None, *, waits: bool = False) -> KeyDigests:
     if directory is None:
         return KeyDigests(os.urandom(_SECRET_BYTES))
     path = directory / "digest.key"
+    secret = b""
     for _ in range(_WAITS_MAX if waits else 1):
         with contextlib.suppress(FileNotFoundError):
             if len(secret := path.read_bytes()) == _SECRET_BYTES:
@@ -46,9 +58,8 @@ def key_digests(directory: Path | None, *, waits: bool = False) -> KeyDigests:
             time.sleep(_WAIT_S)
     if waits:
         raise OSError(f"{path} is missing")
+    if secret:
+        log.error("%s is damaged, and is made again", path)
     make_directory(directory)
-    made = path.with_name("digest.key.new")
-    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(secret := os.urandom(_SECRET_BYTES))
-    made.replace(path)
+    replace_file(path, secret := os.urandom(_SECRET_BYTES))
     return KeyDigests(secret)

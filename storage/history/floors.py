@@ -7,7 +7,6 @@ those that were purged.
 from __future__ import annotations
 
 import logging
-import os
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -17,11 +16,15 @@ from typing import Final, NamedTuple
 from apiserver.storage.history.changes import Change
 from apiserver.storage.history.digests import DIGEST_BYTES, KeyDigests
 from apiserver.storage.history.purges import PurgedKey
+from apiserver.storage.private_directories import replace_file
 
 log = logging.getLogger(__name__)
 
 _NAME: Final = "floors"
-_HEAD: Final = b"floors 1\n"
+# With `KeyDigests.check` after it.
+_HEAD: Final = b"floors 2\n"
+# Without it.
+_OLD_HEAD: Final = b"floors 1\n"
 # Of each key: its digest, that of the scope of the purge, and the floor. A checksum follows all of them.
 _ENTRY: Final = struct.Struct(f">{DIGEST_BYTES}s{DIGEST_BYTES}sQ")
 _CHECKSUM_BYTES: Final = 4
@@ -43,7 +46,7 @@ class Floors:
         self._digest = digest
         self._floors: dict[bytes, _Floor] = {}
         if self._path is not None and self._path.exists():
-            self._floors = _decoded(self._path)
+            self._floors = _decoded(self._path, digest)
         self.highest = max((each.revision for each in self._floors.values()), default=0)
 
     def add(self, keys: Iterable[str], scope: str, revision: int, *, oldest: int) -> None:
@@ -80,27 +83,20 @@ class Floors:
         if self._path is not None:
             entries = b"".join(_ENTRY.pack(key, *floor[::-1]) for key, floor in floors.items())
             checksum = zlib.crc32(entries).to_bytes(_CHECKSUM_BYTES)
-            _replace(self._path, _HEAD + entries + checksum)
+            replace_file(self._path, _HEAD + self._digest.check + entries + checksum)
         self._floors = floors
         self.highest = max((each.revision for each in floors.values()), default=0)
 
 
-def _decoded(path: Path) -> dict[bytes, _Floor]:
-    """Returns the floors in a file; none if it is damaged."""
+def _decoded(path: Path, digest: KeyDigests) -> dict[bytes, _Floor]:
+    """Returns the floors in a file; none if it is damaged, or has digests with another key."""
     content = path.read_bytes()
-    entries, checksum = content[len(_HEAD) : -_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
-    is_valid = content.startswith(_HEAD) and zlib.crc32(entries).to_bytes(_CHECKSUM_BYTES) == checksum
+    heads = (_HEAD + digest.check, _OLD_HEAD)
+    head = next((each for each in heads if content.startswith(each)), None)
+    entries, checksum = content[len(head or _HEAD) : -_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
+    is_valid = head is not None and zlib.crc32(entries).to_bytes(_CHECKSUM_BYTES) == checksum
     if not is_valid or len(entries) % _ENTRY.size:
-        log.error("%s is damaged: what was purged may be recorded again, if the store still has it", path)
+        what = "is damaged" if head or not content.startswith(_HEAD) else "is of another digest.key"
+        log.error("%s %s: what was purged may be recorded again, if the store still has it", path, what)
         return {}
     return {key: _Floor(revision, scope) for key, scope, revision in _ENTRY.iter_unpack(entries)}
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file that survives a crash, or leave the one before. Raises OSError."""
-    made = path.with_name(f"{path.name}.new")
-    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(path)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.storage.history import thinning
+from apiserver.storage.history.damage import SegmentOutdated
 from apiserver.storage.history.digests import KeyDigests
 from apiserver.storage.history.rows import WRITE_BITS
 from apiserver.storage.interface import KeyRange
@@ -28,6 +29,8 @@ CREATE TABLE IF NOT EXISTS purged (
 ) WITHOUT ROWID;
 -- The changes of a prefix of keys, of which `scope` is the digest, up to revision `until` were not recorded.
 CREATE TABLE IF NOT EXISTS dropped (scope BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+-- `KeyDigests.check` of all digests of the segment.
+CREATE TABLE IF NOT EXISTS digests (made_by BLOB PRIMARY KEY) WITHOUT ROWID;
 """
 _UNUSED: Final = (
     "DELETE FROM keys WHERE id NOT IN (SELECT key FROM changes)",
@@ -131,6 +134,18 @@ def mark_dropped(connection: sqlite3.Connection, dropped: Mapping[bytes, int]) -
 def dropped_prefixes(connection: sqlite3.Connection) -> dict[bytes, int]:
     """Returns up to which revisions changes were not recorded, by the digests of the prefixes."""
     return dict(connection.execute("SELECT scope, until FROM dropped"))
+
+
+def require_digests(connection: sqlite3.Connection, digest: KeyDigests, *, notes: bool) -> None:
+    """Raises SegmentOutdated if the digests of the segment are others: no mark of it would be found.
+
+    notes: whether to note that they are these, if it has none.
+    """
+    row = connection.execute("SELECT made_by FROM digests").fetchone()
+    if row is not None and row[0] != digest.check:
+        raise SegmentOutdated("digest.key is another one")
+    if row is None and notes:
+        connection.execute("INSERT INTO digests VALUES (?)", (digest.check,))
 
 
 def has_marks(connection: sqlite3.Connection) -> bool:

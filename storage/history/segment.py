@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from apiserver.storage.history import deltas, purges, rewrites, thinning
 from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
-from apiserver.storage.history.damage import SegmentDamaged, sqlite_errors
+from apiserver.storage.history.damage import SegmentDamaged, SegmentOutdated, sqlite_errors
 from apiserver.storage.history.digests import KeyDigests
 from apiserver.storage.history.purges import PurgedKey, WantedKeys
 from apiserver.storage.history.rewrites import Rewritten
@@ -82,7 +82,7 @@ class Segment:
     def __init__(
         self, path: Path | None, cipher: Cipher, digest: KeyDigests, *, follows: bool = False
     ) -> None:
-        """Opens the file, or makes it. Raises SegmentDamaged, OSError.
+        """Opens the file, or makes it. Raises SegmentDamaged, SegmentOutdated, OSError.
 
         follows: whether another process writes it.
         """
@@ -97,6 +97,7 @@ class Segment:
                     self._require_format()
                 else:
                     self._prepare()
+                purges.require_digests(self._connection, digest, notes=not follows)
                 self.spans = self._spans()
                 has_marks = purges.has_marks(self._connection)
                 dropped = purges.dropped_prefixes(self._connection)
@@ -145,7 +146,7 @@ class Segment:
         if version == 0:
             raise OSError(f"{self.path} is being made")
         if version != FORMAT:
-            raise SegmentDamaged(f"its format is {version}, not {FORMAT}")
+            raise SegmentOutdated(f"their format is {version}; this release reads {FORMAT}")
 
     def begin_snapshot(self) -> None:
         """Have all reads see what another process has written by now, and nothing that it writes later.

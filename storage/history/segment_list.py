@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.storage.history.changes import Cipher, Span
-from apiserver.storage.history.damage import DAMAGED, SegmentDamaged, put_aside, remove_log
+from apiserver.storage.history.damage import (
+    DAMAGED,
+    SegmentDamaged,
+    SegmentOutdated,
+    put_aside,
+    remove_log,
+)
 from apiserver.storage.history.digests import key_digests
 from apiserver.storage.history.floors import Floors
 from apiserver.storage.history.segment import Segment, spans_of
@@ -23,6 +30,23 @@ from apiserver.storage.private_directories import lock, make_directory
 log = logging.getLogger(__name__)
 
 _SUFFIX: Final = ".history"
+
+
+class _File(NamedTuple):
+    """A file, and not another one at the same path. device, inode: of the file."""
+
+    path: Path
+    device: int
+    inode: int
+
+
+def _file_at(path: Path) -> _File | None:
+    """Returns the file at a path, if there is one."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return _File(path, found.st_dev, found.st_ino)
 
 
 class SegmentList:
@@ -41,8 +65,9 @@ class SegmentList:
         follows: whether another process writes them: see `snapshot`.
         """
         self._directory, self._cipher, self._follows = directory, cipher, follows
-        # Of one that follows: files that are damaged, or were dropped.
-        self._left_out: set[Path] = set()
+        # Of one that follows: its files, and those that are damaged.
+        self._followed: dict[Segment, _File] = {}
+        self._left_out: set[_File] = set()
         self.segments: list[Segment] = []
         self.spans: Sequence[Span] = []
         # The history begins at this revision, though there may be older changes.
@@ -65,6 +90,7 @@ class SegmentList:
 
     def _open_all(self, directory: Path) -> None:
         """Open the segments that exist. Those that cannot be read are put aside: they become a gap."""
+        outdated: Counter[str] = Counter()
         for path in sorted(directory.glob(f"*{_SUFFIX}")):
             if not (path.stem.isdigit() and path.is_file()):
                 continue
@@ -73,6 +99,12 @@ class SegmentList:
                 self.segments.append(Segment(path, self._cipher, self.digest))
             except SegmentDamaged as error:
                 put_aside(path, error)
+            except SegmentOutdated as error:
+                outdated[str(error)] += 1
+                path.unlink()
+                remove_log(path)
+        for reason, count in outdated.items():
+            log.warning("%d files of the history in %s were removed: %s", count, directory, reason)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -91,25 +123,42 @@ class SegmentList:
     def _refresh(self) -> None:
         assert self._directory is not None
         with self.writing:
-            paths = {*self._directory.glob(f"*{_SUFFIX}")} - self._left_out
-            for segment in self.segments.copy():
-                if segment.path not in paths:
+            files = {each for path in self._directory.glob(f"*{_SUFFIX}") if (each := _file_at(path))}
+            self._left_out &= files
+            for segment, file in [*self._followed.items()]:
+                if file not in files:
                     self._leave_out(segment)
-            for path in sorted(paths - {each.path for each in self.segments}):
-                try:
-                    self.segments.append(Segment(path, self._cipher, self.digest, follows=True))
-                except SegmentDamaged as error:
-                    log.error("the history in %s is damaged: %s", path, error)
-                    self._left_out.add(path)
-                except OSError:
-                    # The newest one may be in the making, and the oldest ones are dropped.
-                    if path != max(paths) and path.exists():
-                        raise
+            for file in sorted(files - self._left_out - {*self._followed.values()}):
+                self._follow(file, is_newest=file == max(files))
             # The oldest first, in which order a purge writes them: where it was already, it was before, too.
             for segment in self.segments.copy():
                 with self.damage_of(segment):
                     segment.begin_snapshot()
             self.note_spans()
+
+    def _follow(self, file: _File, *, is_newest: bool) -> None:
+        """Open a segment that another process writes."""
+        path = file.path
+        try:
+            segment = Segment(path, self._cipher, self.digest, follows=True)
+        except SegmentDamaged as error:
+            self._ignore(file, error)
+        except SegmentOutdated as error:
+            # The process that writes has removed such files, and made a key.
+            raise OSError(f"{path} cannot be read before a restart: {error}") from None
+        except OSError:
+            # The newest one may be in the making, and the oldest ones are dropped.
+            if not is_newest and path.exists():
+                raise
+        else:
+            self.segments.append(segment)
+            self._followed[segment] = file
+
+    def _ignore(self, file: _File, error: SegmentDamaged) -> None:
+        """Do not read a file any more. It may just have been dropped, and be no file by now."""
+        if file == _file_at(file.path):
+            log.error("the history in %s is damaged: %s", file.path, error)
+            self._left_out.add(file)
 
     @property
     def newest_ms(self) -> int:
@@ -167,7 +216,7 @@ class SegmentList:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         try:
             segment = Segment(path, self._cipher, self.digest)
-        except (OSError, SegmentDamaged) as error:
+        except (OSError, SegmentDamaged, SegmentOutdated) as error:
             path.unlink()
             raise OSError(str(error)) from None
         self._next_number += 1
@@ -185,10 +234,10 @@ class SegmentList:
         """Take a damaged segment out of the history, in which it becomes a gap."""
         with self.writing:
             if segment in self.segments:
+                file = self._followed.get(segment)
                 self._leave_out(segment)
-                if self._follows and segment.path is not None:
-                    log.error("the history in %s is damaged: %s", segment.path, error)
-                    self._left_out.add(segment.path)
+                if file is not None:
+                    self._ignore(file, error)
                 else:
                     put_aside(segment.path, error)
 
@@ -202,6 +251,7 @@ class SegmentList:
     def _leave_out(self, segment: Segment) -> None:
         """Read nothing of a segment any more, whatever becomes of its file."""
         self.segments.remove(segment)
+        self._followed.pop(segment, None)
         self.note_spans()
         segment.close()
 

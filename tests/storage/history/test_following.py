@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from apiserver.storage.history.changes import Span
 from apiserver.storage.history.past_values import HistoryGap
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from tests.storage.history.test_thinning import thin
@@ -151,3 +152,75 @@ def test_one_that_follows_leaves_damaged_files_where_they_are(tmp_path: Path) ->
     assert sorted(directory.iterdir()) == before
     reading.close()
     again.close()
+
+
+def test_a_file_that_takes_the_place_of_another_one_is_read(tmp_path: Path) -> None:
+    """As after all files were removed, and the process that writes has ended: numbers begin again."""
+    directory = tmp_path / "history"
+    writing, model = UndoLog(directory, ROOMY), Model()
+    model.record(writing)
+    model.write("/a/1", b"1")
+    model.record(writing)
+    reading = UndoLog(directory, ROOMY, follows=True)
+    with reading.snapshot():
+        assert reading.recorded == model.revision
+    writing.clear()
+    writing.close()
+    writing = UndoLog(directory, ROOMY)
+    begin = model.revision
+    model.write("/a/1", b"2")
+    writing.append(model.changes, Span(begin, model.revision), at_ms=1)
+    with reading.snapshot():
+        assert reading.spans == writing.spans == [Span(begin, model.revision)]
+        assert model.read(reading, begin) == model.states[begin]
+    writing.close()
+    reading.close()
+
+
+def test_a_file_that_takes_the_place_of_a_damaged_one_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = tmp_path / "history"
+    writing, model = UndoLog(directory, ROOMY), Model()
+    model.write("/a/1", b"1")
+    model.record(writing)
+    writing.close()
+    (file,) = directory.glob("*.history")
+    damage(file, "no database")
+    reading = UndoLog(directory, ROOMY, follows=True)
+    for _ in range(2):
+        with reading.snapshot():
+            assert reading.recorded == 0
+    assert [each.message.partition(":")[0] for each in caplog.records] == [
+        f"the history in {file} is damaged"
+    ]
+    UndoLog(directory, ROOMY).close()  # It puts the file aside.
+    writing = UndoLog(directory, ROOMY)
+    writing.append([], Span(model.revision, model.revision), at_ms=1)
+    assert [*directory.glob("*.history")] == [file]
+    with reading.snapshot():
+        assert reading.recorded == model.revision
+    writing.close()
+    reading.close()
+
+
+def test_a_file_that_was_dropped_is_not_reported_as_damaged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever is read of it: nobody can look at it any more."""
+    directory = tmp_path / "history"
+    writing, model = UndoLog(directory, ROOMY), Model()
+    model.record(writing)
+    for number in range(100):
+        model.write(f"/a/{number}", b"1")
+    model.record(writing)
+    writing.close()
+    (file,) = directory.glob("*.history")
+    reading = UndoLog(directory, ROOMY, follows=True)
+    with reading.snapshot():
+        damage(file, "another root page")
+        file.unlink()
+        with pytest.raises(HistoryGap):
+            model.read(reading, 2)
+    assert not caplog.records
+    reading.close()
