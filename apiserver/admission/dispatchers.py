@@ -59,8 +59,10 @@ async def call_in_turn(
     """
     context = write.attributes.rounds
     assert context is not None
-    rounds, is_second = context.of(plugin), context.is_second
-    if is_second:  # In the first round, the plugin has left nothing that could have changed.
+    is_second = context.is_second
+    # In the first round, the plugin has left nothing that could have changed, and few writes have a second.
+    rounds = context.of(plugin) if is_second else None
+    if rounds is not None:
         await rounds.enter(write.new, write.offload)
     warnings: list[str] = []
     # There may be thousands, few of which match.
@@ -69,7 +71,7 @@ async def call_in_turn(
         for index, reviewer in enumerate(reviewers):
             if turn is not None and turn.is_over():
                 await turn.next()
-            if is_second and reviewer not in rounds.due:
+            if is_second and rounds is not None and reviewer not in rounds.due:
                 continue
             outcome = await call(reviewer, index)
             if outcome is None:
@@ -77,11 +79,13 @@ async def call_in_turn(
             warnings += outcome.warnings
             if outcome.refusal is not None:
                 raise outcome.refusal
-            if outcome.has_changed:
-                rounds.on_change()
-            if reviewer.is_called_again:
-                rounds.called.add(reviewer)
-        if rounds.called:
+            if outcome.has_changed or reviewer.is_called_again:
+                rounds = context.of(plugin)
+                if outcome.has_changed:
+                    rounds.on_change()
+                if reviewer.is_called_again:
+                    rounds.called.add(reviewer)
+        if rounds is not None and rounds.called:
             rounds.leave(write.new)
     except ApiError as refused:
         refused.add_warnings(warnings)
@@ -97,7 +101,13 @@ async def call_together(
     call: makes one, and gets its index. If several refuse the write, this raises the error of the first in
     order, with the warnings of all.
     """
-    outcomes = [await call(calls[0], 0)] if len(calls) == 1 else await _all(calls, call)
+    if len(calls) == 1:
+        outcome = await call(calls[0], 0)
+        if outcome is NOTHING:  # As most reviewers of most writes say.
+            return ()
+        outcomes: Sequence[ReviewOutcome] = [outcome]
+    else:
+        outcomes = await _all(calls, call)
     warnings = [each for outcome in outcomes for each in outcome.warnings]
     refusal = next((each.refusal for each in outcomes if each.refusal is not None), None)
     if refusal is not None:

@@ -21,7 +21,8 @@ class AdmissionFunction:
     """A function that mutates or validates. hook: calls it. condition: its `where`, if it has one.
 
     is_called_again: its `reinvoke`. has_side_effects: whether a dry run would change something else than the
-    object. Raises InvalidExtension for a condition that does not compile.
+    object. is_selective: whether one of both decides if it is called for a write that its rules match. Raises
+    InvalidExtension for a condition that does not compile.
     """
 
     def __init__(self, hook: ExtensionHook) -> None:
@@ -30,6 +31,7 @@ class AdmissionFunction:
         self.is_called_again = bool(options.get("reinvoke"))
         self.has_side_effects = bool(options["sideEffects"]) and SHOWS_DRY_RUN.isdisjoint(hook.info.wants)
         self.conditions = conditions_of(f"{hook}", options["where"])
+        self.is_selective = bool(self.conditions) or self.has_side_effects
         self._names = [ResourceName.of(each) for each in options["resources"]]
         self._operations = frozenset(each.upper() for each in options["operations"])
         # They match whatever is served.

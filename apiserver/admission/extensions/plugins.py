@@ -157,7 +157,8 @@ class ExtensionPlugin(Plugin):
         if inline is None:
             result = await self._called_in_worker(hook, resource, write)
         else:
-            write.attributes.remaining_s()
+            if write.attributes.deadline is not None:
+                write.attributes.remaining_s()
             wants = inline.info.wants
             call = await self._call_without_objects(wants, write, resource) if wants else {}
             try:
@@ -177,11 +178,11 @@ class ExtensionPlugin(Plugin):
     async def _called_in_worker(
         self, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite
     ) -> Mapping[str, Any]:
-        remaining_s = write.attributes.remaining_s()
-        wants = hook.info.wants
+        attributes, wants = write.attributes, hook.info.wants
+        remaining_s = None if attributes.deadline is None else attributes.remaining_s()
         call = await self._call_without_objects(wants, write, resource) if wants else {}
-        call |= await _encoded_objects(hook, write, resource)
-        with write.attributes.without_slot():
+        await _add_objects(call, wants, write, resource)
+        with attributes.without_slot():
             return await hook.call(call, remaining_s)
 
     async def _call_without_objects(
@@ -256,16 +257,15 @@ def _is_encoded(document: Document | None, encoded: bytes) -> bool:
         return False
 
 
-async def _encoded_objects(
-    hook: ExtensionHook, write: ReviewedWrite, resource: ServedResource
-) -> dict[str, Any]:
-    """Returns the objects of a call, encoded."""
-    found: dict[str, Any] = {"object": None}
+async def _add_objects(
+    call: dict[str, Any], wants: Collection[str], write: ReviewedWrite, resource: ServedResource
+) -> None:
+    """Add the objects to a call, encoded. wants: the arguments of the function."""
+    call["object"] = None
     if write.new is not None:
-        found["object"] = orjson.Fragment(await write.encoded(write.new, resource, is_old=False))
-    if write.old is not None and (write.new is None or "old" in hook.info.wants):
-        found["oldObject"] = orjson.Fragment(await write.encoded(write.old, resource, is_old=True))
-    return found
+        call["object"] = orjson.Fragment(await write.encoded(write.new, resource, is_old=False))
+    if write.old is not None and (write.new is None or "old" in wants):
+        call["oldObject"] = orjson.Fragment(await write.encoded(write.old, resource, is_old=True))
 
 
 def _turn(write: ReviewedWrite, index: int) -> str:
@@ -314,8 +314,7 @@ class MutatingExtension(ExtensionPlugin):
         Returns None if its condition does not select the write.
         """
         hook, (number, resource) = function.hook, matched[function]
-        is_special = function.conditions or function.has_side_effects
-        if is_special and not await self._is_called(function, write, resource):
+        if function.is_selective and not await self._is_called(function, write, resource):
             return None
         began = perf_counter()
         try:
@@ -387,11 +386,10 @@ class ValidatingExtension(ExtensionPlugin):
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str] | None:
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
-        calls = [
-            (each.hook, matched.resource)
-            for each, matched in self._functions_of(write).items()
-            if await self._is_called(each, write, matched.resource)
-        ]
+        calls = []
+        for each, (_, resource) in self._functions_of(write).items():
+            if not each.is_selective or await self._is_called(each, write, resource):
+                calls.append((each.hook, resource))
         if not calls:
             return None
         began = perf_counter()
@@ -411,5 +409,7 @@ class ValidatingExtension(ExtensionPlugin):
             return self._failed(failed, hook, write, index)
         except ApiError as error:
             return ReviewOutcome((), error)
+        if answer is answers.NO_CHANGE:
+            return NOTHING
         denial = answer.denial
         return ReviewOutcome(answer.warnings, None if denial is None else _denied(hook, denial))

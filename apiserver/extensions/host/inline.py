@@ -12,13 +12,14 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final
+from weakref import WeakMethod
 
 import orjson
 
-from apiserver.extensions.hooks import Hook, Mode
+from apiserver.extensions.hooks import Hook, Kind, Mode
 from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo, HookFailed, HookInfo
 from apiserver.extensions.invocation import Call, Invocation
 from apiserver.extensions.outcomes import describe_error, failure, is_own
@@ -32,6 +33,7 @@ OVERRUNS_MAX: Final = 3
 _LOOK_EVERY_S: Final = 0.02
 # So long after the last call the thread ends.
 _IDLE_S: Final = 1.0
+_NO_RESULT: Final[Mapping[str, Any]] = {}
 
 
 class Watchdog:
@@ -40,16 +42,22 @@ class Watchdog:
     Its thread runs only while functions are called.
     running: the name of the function that is running, its time, and when it has begun, by `perf_counter`.
     None when the function has returned.
-    watches_in: the process in which the thread runs, as it does not run on after a fork; 0 if it has ended.
+    is_watching: whether the thread runs.
     """
 
     def __init__(self) -> None:
         self.running: tuple[str, float, float] | None = None
-        self.watches_in = 0
+        self.is_watching = False
+        # A process that was forked has no such thread. To compare process IDs in each call would take a
+        # system call.
+        _call_in_forks(WeakMethod(self._forget_thread))
+
+    def _forget_thread(self) -> None:
+        self.is_watching = False
 
     def start(self) -> None:
         """Watch the functions that are called in this thread."""
-        self.watches_in = os.getpid()
+        self.is_watching = True
         threading.Thread(
             target=self._watch, args=[threading.get_ident()], name="inline-watchdog", daemon=True
         ).start()
@@ -76,7 +84,17 @@ class Watchdog:
                 timeout_s,
                 "".join(traceback.format_list(_below_own(traceback.extract_stack(frame)))),
             )
-        self.watches_in = 0
+        self.is_watching = False
+
+
+def _call_in_forks(method: WeakMethod[Callable[[], None]]) -> None:
+    """Call a method in each process that is forked from this one, as long as its object exists."""
+
+    def call() -> None:
+        if (found := method()) is not None:
+            found()
+
+    os.register_at_fork(after_in_child=call)
 
 
 def _below_own(stack: traceback.StackSummary) -> Sequence[traceback.FrameSummary]:
@@ -99,6 +117,9 @@ class InlineFunction:
         self.overruns = 0
         self.is_too_slow = False
         self._invocation = Invocation(hook, _no_api)
+        # Most functions get the object, and return nothing: nothing else has to be prepared or read.
+        self._plain = hook.function if self._invocation.takes_only_subject else None
+        self._validates = hook.kind is Kind.VALIDATE
         self._name, self._timeout_s = f'extension "{extension}": {info}', info.timeout_s
         self._labels = extension, info.name
         self._metrics, self._watchdog = metrics, watchdog
@@ -110,16 +131,30 @@ class InlineFunction:
         first. Returns the result, and whether it is known that the function has not changed that object.
         Raises HookFailed, to be passed to `ExtensionHook.failed`.
         """
-        begun = Call(self._invocation, call, self._timeout_s, encoded)
         watchdog = self._watchdog
-        if watchdog.watches_in != os.getpid():
+        if not watchdog.is_watching:
             watchdog.start()
         began = perf_counter()
         watchdog.running = self._name, self._timeout_s, began
+        begun: Call | None = None
         try:
-            return begun.result(begun.run()), begun.is_intact
+            if self._plain is None:
+                begun = self._begin(call, encoded)
+                returned = begun.run()
+            else:
+                subject = call.get("object")
+                if subject is None:
+                    subject = call.get("oldObject")
+                returned = self._plain(subject)
+                if returned is None:
+                    if self._validates:
+                        return _NO_RESULT, False
+                    if orjson.dumps(subject) == encoded:
+                        return _NO_RESULT, True
+                begun = self._begin(call, encoded)
+            return begun.result(returned), begun.is_intact
         except BaseException as error:
-            found = failure(begun, error)
+            found = failure(begun or self._begin(call, encoded), error)
         finally:
             watchdog.running = None
             took_s = perf_counter() - began
@@ -129,6 +164,9 @@ class InlineFunction:
         if (described := found.get("error")) is not None:
             raise HookFailed.of(self.info, described)
         return found["result"], False
+
+    def _begin(self, call: Mapping[str, Any], encoded: bytes) -> Call:
+        return Call(self._invocation, call, self._timeout_s, encoded)
 
     def _overran(self, took_s: float) -> None:
         """Count a call that took too long."""

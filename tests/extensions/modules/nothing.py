@@ -1,4 +1,4 @@
-"""Extensions whose one function does nothing: inline, and in a worker process."""
+"""Extensions whose one function does nothing: inline, inline and validating, and in a worker process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from typing import Any
 from apiserver.extensions import Extension
 
 inline = Extension("inline")
+validating = Extension("validating")
 process = Extension("process")
 
 
 @inline.mutate("configmaps", inline=True)
 @process.mutate("configmaps")
 def does_nothing(config_map: Any) -> None:
+    pass
+
+
+@validating.validate("configmaps", inline=True)
+def objects_to_nothing(config_map: Any) -> None:
     pass

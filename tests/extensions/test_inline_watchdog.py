@@ -1,0 +1,26 @@
+"""The thread that watches inline functions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+# Exits with 0 if a process that is forked from one with the thread knows that it has none.
+_FORK: Final = """
+import os, sys
+from apiserver.extensions.host.inline import Watchdog
+
+watchdog = Watchdog()
+watchdog.start()
+assert watchdog.is_watching
+child = os.fork()
+if child == 0:
+    os._exit(watchdog.is_watching)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_knows_that_it_has_no_such_thread() -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", _FORK], timeout=60, check=False)
+    assert done.returncode == 0
