@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -156,23 +155,31 @@ class ApiCall:
         if self.slot is not None and (waiting := self.slot.take()) is not None:
             await traced(QUEUE, waiting)
 
-    @contextmanager
-    def without_slot(self) -> Iterator[None]:
-        """Release the slot, or the seats, while the request waits for another server, as a webhook."""
-        slot = self.slot
-        if slot is None:
-            yield
-            return
-        slot.pause()
-        try:
-            yield
-        finally:
-            slot.resume()
+    def without_slot(self) -> SlotPause:
+        """Releases the slot, or the seats, while the request waits for another server, as a webhook."""
+        return SlotPause(self.slot)
 
     def release_slot(self) -> None:
         """Release the slot, if there is one, because only the response remains to be sent."""
         if self.slot is not None:
             self.slot.release()
+
+
+class SlotPause:
+    """Releases the slot of a request, if it has one, while a block of code runs."""
+
+    __slots__ = ("_slot",)
+
+    def __init__(self, slot: RequestSlot | None) -> None:
+        self._slot = slot
+
+    def __enter__(self) -> None:
+        if self._slot is not None:
+            self._slot.pause()
+
+    def __exit__(self, *_: object) -> None:
+        if self._slot is not None:
+            self._slot.resume()
 
 
 Handler: TypeAlias = Callable[[ApiCall], Awaitable[None]]

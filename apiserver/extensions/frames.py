@@ -28,6 +28,7 @@ messages.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -64,24 +65,26 @@ class FrameReader:
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self.message_bytes = 0
         self._received = bytearray()
-        self._frame_bytes_max = frame_bytes_max
+        self._bytes_max = frame_bytes_max or math.inf
 
     def feed(self, data: bytes) -> Iterable[dict[str, Any]]:
         """Returns the messages that are complete. To iterate over them raises InvalidFrame, as this does."""
         # Most messages come alone and in one piece.
-        end = len(data)
-        if not self._received and end >= _LENGTH_BYTES and _length(data) == end - _LENGTH_BYTES:
-            self.message_bytes = end - _LENGTH_BYTES
-            self._require_allowed(self.message_bytes)
-            return (_message(memoryview(data)[_LENGTH_BYTES:]),)
-        return self._split(data)
+        length = len(data) - _LENGTH_BYTES
+        if self._received or length < 0 or _length(data) != length:
+            return self._split(data)
+        if length > self._bytes_max:
+            raise _too_large(length, self._bytes_max)
+        self.message_bytes = length
+        return (_message(memoryview(data)[_LENGTH_BYTES:]),)
 
     def _split(self, data: bytes) -> Iterator[dict[str, Any]]:
         received = self._received
         received += data
         while len(received) >= _LENGTH_BYTES:
             length = _length(received)
-            self._require_allowed(length)
+            if length > self._bytes_max:
+                raise _too_large(length, self._bytes_max)
             end = _LENGTH_BYTES + length
             if len(received) < end:
                 return
@@ -90,9 +93,9 @@ class FrameReader:
             del received[:end]
             yield message
 
-    def _require_allowed(self, length: int) -> None:
-        if self._frame_bytes_max and length > self._frame_bytes_max:
-            raise InvalidFrame(f"a message of {length} bytes, more than {self._frame_bytes_max}")
+
+def _too_large(length: int, most: float) -> InvalidFrame:
+    return InvalidFrame(f"a message of {length} bytes, more than {most:.0f}")
 
 
 def _length(data: bytes | bytearray) -> int:

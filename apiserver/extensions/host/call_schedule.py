@@ -59,6 +59,11 @@ class CallSchedule:
         """Let a call wait behind all others."""
         self._waiting.append(call)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a new call can run now, and overtakes no other."""
+        return self._alone is None and not self._waiting and not self._suspects
+
     def may_begin(self, call: PendingCall) -> bool:
         """Whether a call can run beside those that are running. What may end a worker runs alone."""
         return self._alone is None and not (call.is_suspect and self.running)

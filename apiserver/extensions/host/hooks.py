@@ -67,8 +67,8 @@ class ExtensionHook:
         """
         began = time.perf_counter()
         failure = ""
+        info = self.info
         try:
-            info = self.info
             if self.runner.info is not self._extension_info:
                 raise HookFailed(f"{info} has been removed by a reload", Failure.NOT_RUNNING)
             return await self.runner.call(info, self._encoded(call), timeout_s)
@@ -76,7 +76,8 @@ class ExtensionHook:
             failure = str(failed.failure)
             raise self._shown(failed, is_logged=is_logged) from None
         finally:
-            self._metrics.called(self.extension, self.info.name, time.perf_counter() - began, failure)
+            # A reload gives it no other name.
+            self._metrics.called(self.extension, info.name, time.perf_counter() - began, failure)
 
     async def watch(self, call: Mapping[str, Any], timeout_s: float | None = None) -> EventSource:
         """Call the function for a watch, and return its events once it has begun; see `call`.

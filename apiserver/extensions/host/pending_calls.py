@@ -38,9 +38,18 @@ class PendingCall:
         "timeout_s",
     )
 
-    def __init__(self, number: int, hook: HookInfo, call: bytes, timeout_s: float) -> None:
+    def __init__(
+        self,
+        number: int,
+        hook: HookInfo,
+        call: bytes,
+        timeout_s: float,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """loop: by default the running one, which the caller finds sooner."""
         self.number, self.hook, self.call, self.timeout_s = number, hook, call, timeout_s
-        self.future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop() if loop is None else loop
+        self.future: asyncio.Future[Mapping[str, Any]] = loop.create_future()
         self.is_suspect = False
         self.stream: EventStream | None = None
         self.began_at = 0.0

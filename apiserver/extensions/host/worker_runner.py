@@ -221,9 +221,11 @@ class WorkerRunner:
 
     # ---- calls
 
-    async def call(self, hook: HookInfo, call: bytes, timeout_s: float | None = None) -> Mapping[str, Any]:
+    def call(
+        self, hook: HookInfo, call: bytes, timeout_s: float | None = None
+    ) -> Coroutine[Any, Any, Mapping[str, Any]]:
         """Returns the result of a hook, as `Runner.call` says."""
-        return await self._result(self._pending(hook, call, timeout_s))
+        return self._result(self._pending(hook, call, timeout_s))
 
     async def watch(self, hook: HookInfo, call: bytes, timeout_s: float | None = None) -> EventStream:
         """Returns the events of a hook, as `Runner.watch` says."""
@@ -239,25 +241,32 @@ class WorkerRunner:
         return stream
 
     def _pending(self, hook: HookInfo, call: bytes, timeout_s: float | None) -> PendingCall:
-        """Returns a new call. Raises HookFailed if it is refused."""
+        """Returns a new call. Raises HookFailed if the worker starts too late for it."""
+        if self._state is not State.READY:
+            self._require_start_in_time(hook)
         timeout_s = hook.timeout_s if timeout_s is None else min(timeout_s, hook.timeout_s)
-        delay_s = 0.0 if self._state is State.READY else self._starts_at - self._loop.time()
+        self._last_number += 1
+        return PendingCall(self._last_number, hook, call, timeout_s, self._loop)
+
+    def _require_start_in_time(self, hook: HookInfo) -> None:
+        """Raise HookFailed if no call waits so long for the next worker."""
+        delay_s = self._starts_at - self._loop.time()
         if delay_s > self._wait_max_s:
             raise HookFailed(
                 f"{hook} cannot be called: the worker has ended {self._ends} times, and starts again in "
                 f"{delay_s:.0f} s",
                 Failure.NOT_RUNNING,
             )
-        if self._schedule.is_full:
-            raise HookFailed(f"{hook} cannot be called: {WAITING_MAX} calls wait", Failure.NOT_RUNNING)
-        self._last_number += 1
-        return PendingCall(self._last_number, hook, call, timeout_s)
 
     async def _result(self, pending: PendingCall) -> Mapping[str, Any]:
+        """Send a call, or let it wait. Returns its result. Raises HookFailed."""
         schedule = self._schedule
-        if not schedule.has_waiting and self.is_ready and schedule.may_begin(pending):
+        if self.is_ready and schedule.is_free:
             self._send(pending)
         else:
+            if schedule.is_full:
+                why = f"{pending.hook} cannot be called: {WAITING_MAX} calls wait"
+                raise HookFailed(why, Failure.NOT_RUNNING)
             schedule.wait(pending)
             self._timer.limit(pending, self._wait_max_s)
             self._send_waiting()
@@ -356,7 +365,7 @@ class WorkerRunner:
             self._streams.begin(pending.number, pending.hook, pending.stream)
             if pending.is_over:
                 self._stop_stream(pending.number)
-        if not pending.is_over:
+        if not pending.future.done():
             self._conclude(pending, message)
         if self._schedule.has_waiting:
             self._send_waiting()
