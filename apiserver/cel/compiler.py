@@ -70,16 +70,24 @@ class Program:
         """The variables that the expression names."""
         return frozenset(name for name, _ in self._names)
 
-    def __call__(self, variables: Mapping[str, Any], budget: int = PER_CALL_LIMIT) -> Result:
+    def __call__(
+        self,
+        variables: Mapping[str, Any],
+        budget: int = PER_CALL_LIMIT,
+        frames: list[Frame] | None = None,
+    ) -> Result:
         """Evaluate the expression.
 
         variables: those that the expression names; needing a missing one is an EvaluationError.
+        frames: where the frame of this evaluation is appended, so that `variables` can charge their own costs
+        to it.
         Raises CostExceeded, and EvaluationError, also for a value that is not of its declared type. Other
-        errors
-        may not matter (`error || true`); a value of a wrong type always does.
+        errors may not matter (`error || true`); a value of a wrong type always does.
         """
         frame = self._frame.copy()
         frame[BUDGET] = budget - self._cost
+        if frames is not None:
+            frames.append(frame)
         for name, slot in self._names:
             frame[slot] = variables.get(name, ABSENT)
         try:

@@ -17,7 +17,7 @@ from apiserver.cli.flag_values import release
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser, run_subcommand
 from apiserver.cli.manifest_files import manifests, require_stdin_once
 from apiserver.cli.printing import print_json, print_lines
-from apiserver.console.playground.answers import Answer
+from apiserver.console.playground.answers import Answer, Effort
 from apiserver.console.playground.policy_expression import described, evaluate_policy, variables_of
 from apiserver.console.playground.question import Kind, Question, question_of
 from apiserver.console.playground.rule_expression import evaluate_rule
@@ -192,10 +192,10 @@ def _answer(given: argparse.Namespace, question: Question, emulated: EmulatedRel
     version = CompatibilityVersion.of(emulated, gates_of(emulated.minor, ()))
     if question.kind is Kind.RULE:
         schema, extensions = _schema(given, emulated), Extensions(Brand().vendor)
-        return evaluate_rule(question, schema, extensions, version, is_bounded=False)
+        return evaluate_rule(question, schema, extensions, version, Effort(is_bounded=False))
     request = {**described(question, None, {}), **(question.request or {})}
     known = variables_of(question, request, NoServer())
-    return evaluate_policy(question, known, None, version, is_bounded=False)
+    return evaluate_policy(question, known, None, version, Effort(is_bounded=False))
 
 
 def _schema(given: argparse.Namespace, emulated: EmulatedRelease) -> JSONSchema:

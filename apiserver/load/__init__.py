@@ -1,7 +1,7 @@
 """Keeps the event loop and the memory of a server available to all while some clients request much.
 
     size_class        classes of work by the size of its input: small, large or huge
-    offload           runs work on the event loop if it is small, else in the lane for its size
+    offload           runs work on the event loop if it is small, else in a lane
     switch_interval   makes threads yield the interpreter to the event loop sooner
     fair_queue        queues on the event loop whose items get turns, by holder or by time
     user_shares       the share that each user may hold of a common pool

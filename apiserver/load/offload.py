@@ -4,14 +4,15 @@ Processing a body of 3 MiB takes seconds of Python in the worst case, during whi
 answered. So each stage of a request states how large its input is (`SizeClass`), and one object, the server's
 `Offload`, decides where it runs.
 
-Threads take turns with each other and the event loop: more of them finish nothing sooner. There are two, a
-*lane* for large work and one for huge work, so that a body of 20 KiB does not wait for one of 3 MiB. A lane
-does one piece of work at a time. Users take turns: a user with a hundred waiting pieces does not delay a user
-with one. The number of waiting pieces is bounded, for each user and in total; beyond that, a call is refused
-before its work begins. Later work of a call that has begun is never refused, and its number is bounded by
-that of calls. It comes before work that begins another call of the same user: a body of 1 MB that has been
-parsed takes twenty times as much memory, and sixty of them, all parsed before the first is stored, take more
-than a gigabyte.
+Threads take turns with each other and the event loop: more of them finish nothing sooner. There are three
+*lanes*: for large work and for huge work, so that a body of 20 KiB does not wait for one of 3 MiB; and for
+the evaluation of expressions that users send, which may take long whatever their size, so that no write waits
+for them. A lane does one piece of work at a time. Users take turns: a user with a hundred waiting pieces does
+not delay a user with one. The number of waiting pieces is bounded, for each user and in total; beyond that, a
+call is refused before its work begins. Later work of a call that has begun is never refused, and its number
+is bounded by that of calls. It comes before work that begins another call of the same user: a body of 1 MB
+that has been parsed takes twenty times as much memory, and sixty of them, all parsed before the first is
+stored, take more than a gigabyte.
 
 A long list is no work for a thread: it takes turns on the event loop (`storage.event_loop_turns`).
 
@@ -23,12 +24,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from apiserver.load.fair_queue import FairQueue
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, TakesLong, size_class
@@ -43,10 +45,28 @@ LOOP_ANSWER_S: Final = 10.0
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+
+class DedicatedLane(enum.Enum):
+    """A lane for one purpose, and work of any size."""
+
+    EVALUATIONS = "evaluations"
+
+
+LaneKey: TypeAlias = SizeClass | DedicatedLane
+
 # How many pieces of work may wait for each lane. A large one takes a few milliseconds, and clients send some
 # hundreds at once; a huge one takes up to seconds, and what waits longer than its request may take is lost.
-WAITING_MAX: Final[Mapping[SizeClass, int]] = {SizeClass.LARGE: 2048, SizeClass.HUGE: 256}
-WAITING_OF_USER_MAX: Final[Mapping[SizeClass, int]] = {SizeClass.LARGE: 1024, SizeClass.HUGE: 64}
+# An evaluation takes up to seconds, and a person waits for its answer before asking the next one.
+WAITING_MAX: Final[Mapping[LaneKey, int]] = {
+    SizeClass.LARGE: 2048,
+    SizeClass.HUGE: 256,
+    DedicatedLane.EVALUATIONS: 32,
+}
+WAITING_OF_USER_MAX: Final[Mapping[LaneKey, int]] = {
+    SizeClass.LARGE: 1024,
+    SizeClass.HUGE: 64,
+    DedicatedLane.EVALUATIONS: 4,
+}
 # Whose work it is if no user asks for it: the server's own, which is never refused.
 SERVER: Final = ""
 
@@ -158,12 +178,12 @@ class Offload:
     """Runs work on the event loop if it is small, else in the lane for its size, for one user.
 
     user: the one whose work it is; `SERVER` for the server itself.
-    lanes: those for each size of work, shared by all users.
+    lanes: shared by all users.
     """
 
     __slots__ = ("lanes", "user")
 
-    def __init__(self, user: str = SERVER, lanes: Mapping[SizeClass, Lane] | None = None) -> None:
+    def __init__(self, user: str = SERVER, lanes: Mapping[LaneKey, Lane] | None = None) -> None:
         """lanes: new ones if not given."""
         self.user = user
         self.lanes = new_lanes() if lanes is None else lanes
@@ -199,6 +219,19 @@ class Offload:
             except TakesLong:
                 size = SizeClass.HUGE
         return await self.lanes[size].run(self.user, partial(work, False), may_refuse=False)
+
+    async def run_evaluation(self, size: SizeClass, work: Callable[[bool], _T]) -> _T:
+        """Run `work(is_bounded)` for a user who waits for its result; it is bounded on the event loop.
+
+        What takes long waits for other evaluations only, and no other work waits for it. Raises
+        TooManyRequests if too many evaluations wait. If cancelled, it is as with `run`.
+        """
+        if size is SizeClass.SMALL:
+            with contextlib.suppress(TakesLong):
+                return work(True)
+        return await self.lanes[DedicatedLane.EVALUATIONS].run(
+            self.user, partial(work, False), may_refuse=True
+        )
 
     async def document(self, found: EncodedObject) -> Document:
         """Returns a decoded object, as its own `document` does. Raises CorruptObject.
@@ -258,10 +291,8 @@ def on_event_loop(work: Callable[_P, _T]) -> Callable[_P, _T]:
     return do
 
 
-def new_lanes() -> Mapping[SizeClass, Lane]:
+def new_lanes() -> Mapping[LaneKey, Lane]:
     return {
-        size: Lane(
-            size.name.lower(), waiting_max=WAITING_MAX[size], waiting_of_user_max=WAITING_OF_USER_MAX[size]
-        )
-        for size in (SizeClass.LARGE, SizeClass.HUGE)
+        key: Lane(key.name.lower(), waiting_max=most, waiting_of_user_max=WAITING_OF_USER_MAX[key])
+        for key, most in WAITING_MAX.items()
     }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apiserver.admission.policies.budget import BOUNDED_COST_MAX, COST_BUDGET, Budget
+from apiserver.admission.policies.budget import BOUNDED_COST_MAX, Budget
 from apiserver.admission.policies.policy import Expression
 from apiserver.cel.costs import PER_CALL_LIMIT
+from apiserver.cel.evaluators.frames import BUDGET, Frame
 from apiserver.cel.functions import UNBOUNDED, Bounds
 from apiserver.cel.json_values import JsonValues, NotJson, TooLarge
 from apiserver.cel.syntax import Issue, position
@@ -17,6 +18,8 @@ from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.load.size_class import TakesLong
 from apiserver.meta.vocabulary import Document
 
+# What a question may cost, with all its variables: every user may ask, where policies are of administrators.
+COST_MAX: Final = PER_CALL_LIMIT
 # A longer result is for no person, and an expression can repeat a value many times.
 RESULT_BYTES_MAX: Final = 256 * 1024
 # What is converted to JSON on the event loop: a millisecond.
@@ -99,7 +102,7 @@ class Answer(NamedTuple):
             "result": self.result,
             "type": self.type or None,
             "cost": self.cost,
-            "costLimit": PER_CALL_LIMIT,
+            "costLimit": COST_MAX,
             "estimatedCost": None if self.estimated is None else self.estimated.document(),
             "error": self.error,
             "issues": [issue.document() for issue in self.issues],
@@ -115,15 +118,69 @@ class Value(NamedTuple):
     error: str | None
 
 
-def new_budget(*, is_bounded: bool) -> Budget:
-    """Returns the budget of a policy's expressions for one write. is_bounded: on the event loop."""
-    return Budget(COST_BUDGET, BOUNDED_COST_MAX if is_bounded else None)
+class Abandoned(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Effort(NamedTuple):
+    """How much work an answer is worth.
+
+    is_bounded: only as much as the event loop allows. is_abandoned: whether nobody waits for the answer any
+    more; it is called in the thread that does the work.
+    """
+
+    is_bounded: bool
+    is_abandoned: Callable[[], bool] = lambda: False
+
+    def check(self) -> None:
+        """Call it before each step that may take long. Raises Abandoned."""
+        if self.is_abandoned():
+            raise Abandoned
+
+
+class QuestionBudget(Budget):
+    """The remaining cost of a question: of its expression and its variables together.
+
+    Each expression of a policy has a separate limit; a chain of a hundred variables, each of which uses the
+    next one, would spend a hundred times as much. Here a variable spends the budget of what uses it.
+    """
+
+    __slots__ = ("_effort", "_frames")
+
+    def __init__(self, effort: Effort) -> None:
+        super().__init__(COST_MAX, BOUNDED_COST_MAX if effort.is_bounded else None)
+        self._effort = effort
+        # Those of the expressions that are being evaluated, each of which needs the value of the next one.
+        self._frames: list[Frame] = []
+
+    def evaluate(self, expression: Expression, variables: Mapping[str, Any]) -> Any:
+        """Returns the value of an expression, as `Budget` does. Raises Abandoned, too."""
+        self._effort.check()
+        program, frames, depth = expression.program, self._frames, len(self._frames)
+        assert program is not None
+        limit = cost = frames[-1][BUDGET] if frames else self.left if self.bounded is None else self.bounded
+        try:
+            value, cost = program(variables, limit, frames)
+        except EvaluationError as error:
+            cost = error.cost
+            raise
+        except CostExceeded:
+            if self.bounded is not None:
+                raise TakesLong from None
+            raise
+        finally:
+            del frames[depth:]
+            if frames:
+                frames[-1][BUDGET] -= cost
+            else:
+                self.spend(cost)
+        return value
 
 
 def evaluate(expression: Expression, variables: Mapping[str, Any], budget: Budget) -> Value:
     """Returns the value of an expression that compiles.
 
-    Raises TakesLong if it takes longer than the event loop allows, DecisionNeeded.
+    Raises TakesLong if it takes longer than the event loop allows, DecisionNeeded, Abandoned.
     """
     before, result, error = budget.left, None, None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -13,7 +14,7 @@ from apiserver.cel.library.authorizer import CheckAttributes, DecisionValue
 from apiserver.cel.types import DYN, Type
 from apiserver.cel.values import EvaluationError
 from apiserver.console.asked_documents import read_sized_document
-from apiserver.console.playground.answers import Answer
+from apiserver.console.playground.answers import Answer, Effort
 from apiserver.console.playground.policy_expression import (
     ObjectType,
     described,
@@ -63,13 +64,21 @@ class Playground:
         self._version, self._extensions = version, extensions
 
     async def respond(self, call: ApiCall) -> None:
-        """Answer a question. Raises BadRequest, and as `read_sized_document`."""
+        """Answer a question. Raises BadRequest, TooManyRequests, and as `read_sized_document`."""
         document, size = await read_sized_document(call, self._parser)
         question = question_of(document)
         resource = None if question.resource is None else await self._resource(call, question)
         answer = self._rule_answer if question.kind is Kind.RULE else self._policy_answer
         evaluate = answer(call, question, resource)
-        found = await evaluated(lambda: call.offload.run_bounded(size, evaluate))
+        gone = threading.Event()
+
+        def work(is_bounded: bool) -> Answer:
+            return evaluate(Effort(is_bounded, gone.is_set))
+
+        try:
+            found = await evaluated(lambda: call.offload.run_evaluation(size, work))
+        finally:
+            gone.set()  # The thread does not learn from the cancellation that the client is gone.
         await send_document(call, found.body())
 
     async def _resource(self, call: ApiCall, question: Question) -> ServedResource:
@@ -88,18 +97,16 @@ class Playground:
 
     def _rule_answer(
         self, call: ApiCall, question: Question, resource: ServedResource | None
-    ) -> Callable[[bool], Answer]:
+    ) -> Callable[[Effort], Answer]:
         schema = None
         if resource is not None:
             assert resource.definition_schema is not None
             schema = resource.definition_schema()
-        return lambda is_bounded: evaluate_rule(
-            question, schema, self._extensions, self._version, is_bounded=is_bounded
-        )
+        return lambda effort: evaluate_rule(question, schema, self._extensions, self._version, effort)
 
     def _policy_answer(
         self, call: ApiCall, question: Question, resource: ServedResource | None
-    ) -> Callable[[bool], Answer]:
+    ) -> Callable[[Effort], Answer]:
         types: Mapping[str, Type] | None = None
         if resource is not None:
             own = type_of(resource.schema(), resource.kind) or DYN
@@ -108,6 +115,4 @@ class Playground:
         type_ = None if resource is None else ObjectType.of(resource)
         request = {**described(question, type_, user_info(call.user)), **(question.request or {})}
         known = variables_of(question, request, authorizer)
-        return lambda is_bounded: evaluate_policy(
-            question, known, types, self._version, is_bounded=is_bounded
-        )
+        return lambda effort: evaluate_policy(question, known, types, self._version, effort)

@@ -32,10 +32,11 @@ from apiserver.cel.library.authorizer import (
 from apiserver.cel.types import DYN, Type
 from apiserver.console.playground.answers import (
     Answer,
+    Effort,
     FoundIssue,
+    QuestionBudget,
     evaluate,
     found_issues,
-    new_budget,
 )
 from apiserver.console.playground.question import Question
 from apiserver.load.size_class import TakesLong
@@ -48,28 +49,27 @@ def evaluate_policy(
     known: Mapping[str, Any],
     types: Mapping[str, Type] | None,
     version: CompatibilityVersion,
-    *,
-    is_bounded: bool,
+    effort: Effort,
 ) -> Answer:
     """Returns the answer to a question about a policy.
 
     known: see `variables_of`. types: those of the objects; None if they are unknown. version: the parts of
-    the language that new policies may use. is_bounded: on the event loop. Raises TakesLong, DecisionNeeded.
+    the language that new policies may use. Raises TakesLong, DecisionNeeded, Abandoned.
     """
-    if is_bounded and question.takes_long:
+    if effort.is_bounded and question.takes_long:
         raise TakesLong
-    compilation = _Compilation(question, version)
+    compilation = _Compilation(question, version, effort)
     if compilation.compiled is None:
         return Answer(issues=compilation.issues)
     compiled = compilation.compiled
     type_ = compiled.type
     warnings: tuple[FoundIssue, ...] = ()
     if types is not None:
-        typed = _Compilation(question, version, types)
+        typed = _Compilation(question, version, effort, types)
         warnings = tuple(typed.issues)
         if typed.compiled is not None:
             type_ = typed.compiled.type
-    budget, own = new_budget(is_bounded=is_bounded), {**known}
+    budget, own = QuestionBudget(effort), {**known}
     own[VARIABLES] = PolicyVariables(compilation.variables, budget, own)
     value = evaluate(Expression(question.expression, compiled.program), own, budget)
     # Kubernetes estimates no costs of policies: the sizes of their objects are not known.
@@ -157,9 +157,13 @@ class _Compilation:
     """
 
     def __init__(
-        self, question: Question, version: CompatibilityVersion, types: Mapping[str, Type] | None = None
+        self,
+        question: Question,
+        version: CompatibilityVersion,
+        effort: Effort,
+        types: Mapping[str, Type] | None = None,
     ) -> None:
-        """types: those of the objects; None if they are unknown, as they are to policies."""
+        """types: those of the objects; None if unknown, as they are to policies. Raises Abandoned."""
         if types is not None and question.has_params:
             types = {**types, PARAMS: DYN}
         documents = [{"name": name} for name, _ in question.variables]
@@ -170,11 +174,13 @@ class _Compilation:
         self.issues: list[FoundIssue] = []
         self.compiled: CompiledExpression | None = None
         for name, text in question.variables:
+            effort.check()
             try:
                 compiled = self._compiler.declare(name, text, version)
                 self.variables.append((name, Expression(text, compiled.program)))
             except CompilationFailed as failed:
                 self.issues += _issues(text, failed, name)
+        effort.check()
         try:
             found = self._compiler.compile(question.expression, VARIABLE, version)
         except CompilationFailed as failed:

@@ -17,11 +17,12 @@ from apiserver.cel.types import DYN, Type
 from apiserver.cel.values import NONE, OptionalValue
 from apiserver.console.playground.answers import (
     Answer,
+    Effort,
     EstimatedCost,
     FoundIssue,
+    QuestionBudget,
     evaluate,
     found_issues,
-    new_budget,
 )
 from apiserver.console.playground.question import Question
 from apiserver.custom_resources.definitions.validation.schema_rules import (
@@ -67,16 +68,15 @@ def evaluate_rule(
     schema: JSONSchema | None,
     extensions: Extensions,
     version: CompatibilityVersion,
-    *,
-    is_bounded: bool,
+    effort: Effort,
 ) -> Answer:
     """Returns the answer to a question about a rule.
 
     schema: that of the custom resource; None if it is unknown, and so the type of `self`. For the others see
-    `evaluate_policy`. Raises BadRequest for a path that leads nowhere in the schema, TakesLong.
+    `evaluate_policy`. Raises BadRequest for a path that leads nowhere in the schema, TakesLong, Abandoned.
     """
     place = _find(question, schema or {}, extensions)
-    if is_bounded and (question.takes_long or _is_large(place.schema)):
+    if effort.is_bounded and (question.takes_long or _is_large(place.schema)):
         raise TakesLong
     is_root = schema is not None and not question.path
     type_ = DYN if schema is None else SchemaTypes(extensions).of(place.schema, place.name, is_root=is_root)
@@ -98,7 +98,7 @@ def evaluate_rule(
         return answer._replace(error=_NO_OLD)
     part = merged(read[name] for name in (SELF, OLD_SELF) if name in read)
     variables = _variables(question, place, part, extensions, is_root=is_root)
-    value = evaluate(Expression(question.expression, program), variables, new_budget(is_bounded=is_bounded))
+    value = evaluate(Expression(question.expression, program), variables, QuestionBudget(effort))
     return answer._replace(result=value.result, cost=value.cost, error=value.error)
 
 

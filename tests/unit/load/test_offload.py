@@ -10,6 +10,7 @@ import pytest
 from apiserver.load.offload import (
     WAITING_MAX,
     WAITING_OF_USER_MAX,
+    DedicatedLane,
     Lane,
     Offload,
     on_event_loop,
@@ -281,4 +282,47 @@ async def test_a_lane_goes_on_if_a_caller_goes_in_the_round_in_which_its_turn_co
     with pytest.raises(asyncio.CancelledError):
         await gone
     assert lane.waiting == 0
+    lane.close()
+
+
+def _takes_long(is_bounded: bool) -> str:
+    if is_bounded:
+        raise TakesLong
+    return threading.current_thread().name
+
+
+async def test_no_other_work_waits_for_an_evaluation_and_it_for_none(offload: Offload) -> None:
+    async with occupied(offload, SizeClass.LARGE), occupied(offload, SizeClass.HUGE):
+        for size in SizeClass:
+            assert "evaluations" in await offload.run_evaluation(size, _takes_long)
+    began, release = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def work(_: bool) -> None:
+        loop.call_soon_threadsafe(began.set)
+        release.wait()
+
+    question = asyncio.ensure_future(offload.run_evaluation(SizeClass.HUGE, work))
+    await began.wait()
+    assert await offload.run(SizeClass.HUGE, lambda: "done") == "done"
+    assert await offload.run_evaluation(SizeClass.SMALL, lambda is_bounded: is_bounded) is True
+    release.set()
+    await question
+
+
+async def test_evaluations_of_a_user_are_refused_when_too_many_wait() -> None:
+    lane = Lane("test", waiting_max=9, waiting_of_user_max=2)
+    offload = Offload("user", {DedicatedLane.EVALUATIONS: lane})
+    release = threading.Event()
+    asked = [
+        asyncio.ensure_future(offload.run_evaluation(SizeClass.HUGE, lambda _: release.wait()))
+        for _ in range(3)
+    ]
+    while lane.waiting < 2:
+        await asyncio.sleep(0)
+    with pytest.raises(TooManyRequests):
+        await offload.run_evaluation(SizeClass.SMALL, _takes_long)
+    other = asyncio.ensure_future(offload.for_user("other").run_evaluation(SizeClass.HUGE, _takes_long))
+    release.set()
+    assert all(await asyncio.gather(*asked, other))
     lane.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
-from apiserver.console.playground.answers import RESULT_BYTES_ON_LOOP_MAX, Answer
+from apiserver.admission.policies.budget import BOUNDED_COST_MAX
+from apiserver.console.playground.answers import COST_MAX, RESULT_BYTES_ON_LOOP_MAX, Abandoned, Answer, Effort
 from apiserver.console.playground.policy_expression import evaluate_policy, variables_of
 from apiserver.console.playground.question import CHARACTERS_ON_LOOP_MAX, Kind, Question
 from apiserver.console.playground.rule_expression import SCHEMAS_ON_LOOP_MAX, evaluate_rule
@@ -47,9 +49,9 @@ LONG: Final[dict[str, tuple[Question, Any]]] = {
 
 def answer(question: Question, schema: JSONSchema | None = None, *, is_bounded: bool) -> Answer:
     if question.kind is Kind.RULE:
-        return evaluate_rule(question, schema, EXTENSIONS, VERSION, is_bounded=is_bounded)
+        return evaluate_rule(question, schema, EXTENSIONS, VERSION, Effort(is_bounded))
     known = variables_of(question, {}, Nobody())
-    return evaluate_policy(question, known, None, VERSION, is_bounded=is_bounded)
+    return evaluate_policy(question, known, None, VERSION, Effort(is_bounded))
 
 
 @pytest.mark.parametrize(("question", "result"), LONG.values(), ids=LONG)
@@ -66,3 +68,69 @@ def test_a_large_schema_leaves_the_event_loop() -> None:
     with pytest.raises(TakesLong):
         answer(question, LARGE, is_bounded=True)
     assert answer(question, LARGE, is_bounded=False).result == 3_000
+
+
+TEN: Final = str(list(range(10)))
+COSTLY: Final = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, a + b + c + d >= 0))))"
+
+SHARED: Final[dict[str, list[tuple[str, str]]]] = {
+    "variables beside each other": [(f"v{number}", COSTLY) for number in range(20)],
+    "variables that use each other": [
+        ("v0", COSTLY),
+        *((f"v{number}", f"variables.v{number - 1} && {COSTLY}") for number in range(1, 20)),
+    ],
+    "variables whose errors do not matter": [
+        ("v0", COSTLY),
+        *((f"v{number}", f"!variables.v{number - 1} || {COSTLY}") for number in range(1, 20)),
+    ],
+}
+
+
+@pytest.mark.parametrize("variables", SHARED.values(), ids=SHARED)
+def test_all_expressions_of_a_question_share_its_budget(variables: list[tuple[str, str]]) -> None:
+    text = " && ".join(f"variables.{name}" for name, _ in variables)
+    found = answer(Question(Kind.POLICY, text, variables=variables), is_bounded=False)
+    assert "actual cost limit exceeded" in str(found.error)
+    assert found.cost == COST_MAX == found.body()["costLimit"]
+
+
+def test_variables_share_what_an_expression_may_spend_on_the_event_loop() -> None:
+    # Costs half of what may be spent there.
+    costly = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, a + b + c >= 0)))"
+    variables = [
+        ("v0", costly),
+        *((f"v{number}", f"variables.v{number - 1} && {costly}") for number in (1, 2)),
+    ]
+    question = Question(Kind.POLICY, "variables.v0", variables=variables)
+    cost = answer(question, is_bounded=True).cost
+    assert cost is not None
+    assert BOUNDED_COST_MAX / 3 < cost < BOUNDED_COST_MAX / 1.5
+    with pytest.raises(TakesLong):
+        answer(question._replace(expression="variables.v2"), is_bounded=True)
+
+
+def test_the_work_for_a_client_that_is_gone_ends_before_the_next_expression() -> None:
+    known = variables_of(Question(Kind.POLICY, "1"), {}, Nobody())
+    variables = [(f"v{number}", "1") for number in range(3)]
+    question = Question(Kind.POLICY, "variables.v0 + variables.v1 + variables.v2", variables=variables)
+    checks = 0
+
+    def is_gone_after(most: int) -> bool:
+        nonlocal checks
+        checks += 1
+        return checks > most
+
+    evaluate_policy(
+        question, known, None, VERSION, Effort(is_bounded=False, is_abandoned=lambda: is_gone_after(99))
+    )
+    all_checks, checks = checks, 0
+    assert all_checks == 2 * (len(variables) + 1), "each is compiled, and evaluated"
+    for most in range(all_checks):
+        checks = 0
+        effort = Effort(is_bounded=False, is_abandoned=partial(is_gone_after, most))
+        with pytest.raises(Abandoned):
+            evaluate_policy(question, known, None, VERSION, effort)
+        assert checks == most + 1
+    rule = Question(Kind.RULE, "self.a", new={"a": 1})
+    with pytest.raises(Abandoned):
+        evaluate_rule(rule, None, EXTENSIONS, VERSION, Effort(is_bounded=False, is_abandoned=lambda: True))

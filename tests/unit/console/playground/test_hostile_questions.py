@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.cel.compatibility_version import GATES, CompatibilityVersion
+from apiserver.console.playground.answers import Effort
 from apiserver.console.playground.policy_expression import described, evaluate_policy, variables_of
 from apiserver.console.playground.question import Kind, question_of
 from apiserver.console.playground.rule_expression import evaluate_rule
@@ -79,9 +80,9 @@ def test_a_question_is_refused_or_answered(
         question = question_of(document)
         if question.kind is Kind.RULE:
             schema = SCHEMA if is_typed else None
-            answer = evaluate_rule(question, schema, Extensions("kubernetes"), VERSION, is_bounded=is_bounded)
+            answer = evaluate_rule(question, schema, Extensions("kubernetes"), VERSION, Effort(is_bounded))
         else:
             request = {**described(question, None, {"username": "alice"}), **(question.request or {})}
             known = variables_of(question, request, Nobody())
-            answer = evaluate_policy(question, known, None, VERSION, is_bounded=is_bounded)
+            answer = evaluate_policy(question, known, None, VERSION, Effort(is_bounded))
         assert orjson.dumps(answer.body())

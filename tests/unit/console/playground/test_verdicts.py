@@ -12,7 +12,7 @@ from apiserver.admission.policies.evaluation import evaluate
 from apiserver.admission.policies.policy import ValidatingPolicy
 from apiserver.cel.compatibility_version import GATES, CompatibilityVersion
 from apiserver.cel.library.authorizer import CheckAttributes, DecisionValue
-from apiserver.console.playground.answers import Answer
+from apiserver.console.playground.answers import Answer, Effort
 from apiserver.console.playground.policy_expression import evaluate_policy, variables_of
 from apiserver.console.playground.question import Kind, Question
 from apiserver.console.playground.rule_expression import evaluate_rule
@@ -117,7 +117,7 @@ def test_a_rule_has_the_verdict_and_the_cost_that_it_has_in_a_definition(
     document = {"spec": spec}
     old_document = None if old_spec is None else {"spec": old_spec}
     question = Question(Kind.RULE, expression, new=document, old=old_document, path=path)
-    answer = evaluate_rule(question, root, EXTENSIONS, VERSION, is_bounded=False)
+    answer = evaluate_rule(question, root, EXTENSIONS, VERSION, Effort(is_bounded=False))
 
     node = RuleTreeBuilder(EXTENSIONS).build(root, SELF, is_root=True)
     assert node is not None
@@ -150,7 +150,7 @@ def test_a_policy_has_the_verdict_and_the_cost_that_it_has_in_admission(
         variables=[("a", variable)],
     )
     known = variables_of(question, {"operation": "CREATE"}, Nobody())
-    answer = evaluate_policy(question, known, None, VERSION, is_bounded=False)
+    answer = evaluate_policy(question, known, None, VERSION, Effort(is_bounded=False))
 
     policy = ValidatingPolicy.of(
         {
