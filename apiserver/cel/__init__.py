@@ -10,6 +10,7 @@ The stages of an expression:
          -> `compiler` -> a closure over the variables' values, which counts its cost (made of `evaluators`)
 
 `types` has the static types of expressions, `values` the results of evaluation; libraries use both.
+`concatenation` has the lists that `+` makes.
 `functions` declares functions, and `declarations` libraries. An `environment` has the variables, libraries
 and types that one kind of expression may use; `kubernetes_environments` makes the environments of Kubernetes,
 and `admission` those of policies and of webhooks' match conditions. `references` finds the variables and

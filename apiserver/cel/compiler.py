@@ -14,7 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from apiserver.cel.costs import PER_CALL_LIMIT, regex_search
+from apiserver.cel.costs import (
+    LIST_ITEMS_PER_COST,
+    MAP_ENTRIES_PER_COST,
+    PER_CALL_LIMIT,
+    literal_cost,
+    regex_search,
+)
 from apiserver.cel.evaluators import bindings, calls, comprehensions, equality, literals, logic, selections
 from apiserver.cel.evaluators.frames import ABSENT, BUDGET, Evaluator, Frame, charged, in_steps
 from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST
@@ -333,14 +339,16 @@ class _Compiler(Scopes[Code]):
         if not node.optional and all(code.constant for code in codes):
             return _constant([code.constant[0] for code in codes])
         evaluate = literals.make_list([code.evaluate for code in codes], node.optional)
-        return Code(evaluate, LIST_COST + sum(code.cost for code in codes))
+        cost = LIST_COST + literal_cost(sum(not code.cost for code in codes), LIST_ITEMS_PER_COST)
+        return Code(evaluate, cost + sum(code.cost for code in codes))
 
     def _map(self, node: CreateMap) -> Code:
-        cost, entries, are_constant = MAP_COST, [], True
+        cost, free, entries, are_constant = MAP_COST, 0, [], True
         for entry in node.entries:
             assert not isinstance(entry.key, str)
             key, value = self.compile(entry.key), self.compile(entry.value)
             cost += key.cost + value.cost
+            free += not key.cost + value.cost
             are_constant = are_constant and bool(key.constant and value.constant) and not entry.is_optional
             entries.append((key.evaluate, value.evaluate, entry.is_optional))
         evaluate = literals.make_map(entries)
@@ -348,7 +356,7 @@ class _Compiler(Scopes[Code]):
             # An error is raised when the map is evaluated.
             with suppress(EvaluationError):
                 return _constant(evaluate([]))
-        return Code(evaluate, cost)
+        return Code(evaluate, cost + literal_cost(free, MAP_ENTRIES_PER_COST))
 
     def _message(self, node: CreateMessage) -> Code:
         if node.type.kind is not TypeKind.OBJECT:  # of what was not checked

@@ -10,12 +10,12 @@ from math import ceil
 from typing import Any, Final
 
 from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Bounds, CallEstimate
-from apiserver.cel.values import SetList, extent
+from apiserver.cel.values import LIST_CLASSES, MapList, SetList, extent
 from apiserver.golang.regex import compilation_cost
 
 # What one evaluation may cost by default: Kubernetes' PerCallLimit.
 PER_CALL_LIMIT: Final = 1_000_000
-_SIZED: Final = (str, bytes, list, dict)
+_SIZED: Final = (str, bytes, dict, *LIST_CLASSES)
 
 
 def size_of(value: Any) -> int:
@@ -30,6 +30,11 @@ def size_of(value: Any) -> int:
 ADDED_PER_COST: Final = 32
 COMPARED_PER_COST: Final = 4
 COMPARED_FREELY: Final = 8
+# An entry of a map takes a dozen times as much memory as an item of a list.
+LIST_ITEMS_PER_COST: Final = 4
+MAP_ENTRIES_PER_COST: Final = 1
+# More constants than this are in no literal that somebody writes.
+LITERAL_ITEMS_FREE: Final = 32
 
 
 def looking_at(count: int) -> int:
@@ -37,10 +42,20 @@ def looking_at(count: int) -> int:
     return max(count - COMPARED_FREELY, 0) // COMPARED_PER_COST
 
 
+def literal_cost(free_items: int, items_per_cost: int) -> int:
+    """Returns the cost of items of a list or map literal that cost nothing themselves, such as constants.
+
+    A literal that is evaluated anew makes them anew. cel-go never charges for that.
+    """
+    return max(free_items - LITERAL_ITEMS_FREE, 0) // items_per_cost
+
+
 def list_concatenation(args: Sequence[Any], result: Any) -> int:
     first, second = args
     if type(first) is SetList:  # All of both is looked at to find what is the same.
         return 1 + looking_at(extent(first) + extent(second))
+    if type(first) is MapList:  # The keys of all items are made, which takes a microsecond each.
+        return 1 + max(len(first) + size_of(second) - COMPARED_FREELY, 0)
     return 1 + (size_of(first) + size_of(second)) // ADDED_PER_COST
 
 

@@ -10,7 +10,7 @@ import math
 from typing import Any, Final
 
 from apiserver.cel.library.timestamps import SECOND, format_timestamp
-from apiserver.cel.values import Duration, Message, OptionalValue, Timestamp, UInt, type_name
+from apiserver.cel.values import LIST_CLASSES, Duration, Message, OptionalValue, Timestamp, UInt, type_name
 
 # What a value counts beside its text. It may be in a document many times, though it was made once.
 _VALUE_BYTES: Final = 8
@@ -58,7 +58,7 @@ class JsonValues:
             return value
         if kind is dict:
             return {self._key(key): self._of(each, path) for key, each in value.items()}
-        if isinstance(value, list):
+        if isinstance(value, LIST_CLASSES):
             return [self._of(each, path) for each in value]
         if kind is Message:
             return self._message(value, path)

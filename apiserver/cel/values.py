@@ -5,7 +5,7 @@
 | null, bool, string, bytes, double | None, bool, str, bytes, float |
 | int, uint | int, `UInt` |
 | timestamp, duration | `Timestamp`, `Duration` |
-| list | any list; `SetList` and `MapList` compare and add by the rules of their schemas |
+| list | any list; `SetList` and `MapList` compare and add by the rules of their schemas; `ConcatenatedList` |
 | map | dict, whose keys are str, int, UInt, or `map_key` of a bool |
 | object | the dict in the document |
 | message | `Message` |
@@ -19,10 +19,11 @@ Documents are used as they are: no value is copied or wrapped.
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any, Final, Self
 
 from apiserver.cel import types
+from apiserver.cel.concatenation import ConcatenatedList
 from apiserver.cel.types import Type
 
 INT_MIN: Final = -(1 << 63)
@@ -115,6 +116,8 @@ class OptionalValue:
 
 
 NONE: Final = OptionalValue(has_value=False)
+# The classes of lists and their subclasses, for `isinstance`.
+LIST_CLASSES: Final = (list, ConcatenatedList)
 
 
 class Message:
@@ -153,6 +156,7 @@ _TYPES: Final[Mapping[type, Type]] = {
     list: types.LIST_DYN,
     SetList: types.LIST_DYN,
     MapList: types.LIST_DYN,
+    ConcatenatedList: types.LIST_DYN,
     dict: types.MAP_DYN,
     BoolKey: types.BOOL,
     Type: types.TYPE,
@@ -185,7 +189,7 @@ _NUMBERS: Final = frozenset({int, UInt, float})
 # Classes whose own equality is the language's, among themselves.
 _PLAIN: Final = frozenset({str, int, UInt, float, bool, bytes, type(None), Timestamp, Duration})
 # Values are nested no deeper than documents and expressions are; what is deeper is no document.
-_LISTS: Final = frozenset({list, SetList, MapList})
+_LISTS: Final = frozenset({list, SetList, MapList, ConcatenatedList})
 
 
 # As many as one comparison may look at; values that an expression nests in themselves have no end.
@@ -249,7 +253,7 @@ def _look_at(count: int, left: list[int]) -> None:
         raise EvaluationError("values are too large to be compared")
 
 
-def _equal_lists(a: list[Any], b: list[Any], left: list[int]) -> bool:
+def _equal_lists(a: Collection[Any], b: Collection[Any], left: list[int]) -> bool:
     if isinstance(a, SetList) or isinstance(b, SetList):
         return {identity(item, left) for item in a} == {identity(item, left) for item in b}
     by_key = a if isinstance(a, MapList) else b

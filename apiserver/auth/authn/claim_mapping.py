@@ -19,6 +19,7 @@ from apiserver.auth.authn.authentication_configuration import (
 )
 from apiserver.auth.authn.chain import authenticated
 from apiserver.auth.authn.claim_expressions import ClaimExpression, CostBudget, EvaluationFailed
+from apiserver.cel.values import LIST_CLASSES
 from apiserver.meta.errors import Unauthorized
 from apiserver.meta.vocabulary import Document, UserInfo
 
@@ -173,7 +174,7 @@ def _texts(value: Any, why: str) -> list[str]:
     if value is None:
         return []
     values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+    if not isinstance(values, LIST_CLASSES) or not all(isinstance(each, str) for each in values):
         raise Unauthorized(f"{why}: {_EXPECTED_TEXTS}")
     return [each for each in values if each]
 

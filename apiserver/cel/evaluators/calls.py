@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any, Final
 
 from apiserver.cel import costs, values
+from apiserver.cel.concatenation import ConcatenatedList
 from apiserver.cel.evaluators.frames import BUDGET, COST_WITHOUT_ARGUMENTS, Evaluator, Frame, charge
 from apiserver.cel.functions import REGEX_FACTOR, STRING_FACTOR, CallCost, Overload
 from apiserver.cel.types import Type, TypeKind
@@ -122,7 +123,7 @@ _CLASSES: Final[Mapping[TypeKind, frozenset[type]]] = {
     TypeKind.BYTES: frozenset({bytes}),
     TypeKind.TIMESTAMP: frozenset({Timestamp}),
     TypeKind.DURATION: frozenset({Duration}),
-    TypeKind.LIST: frozenset({list, SetList, MapList}),
+    TypeKind.LIST: frozenset({list, SetList, MapList, ConcatenatedList}),
     TypeKind.MAP: frozenset({dict}),
     TypeKind.TYPE: frozenset({Type}),
     TypeKind.OPTIONAL: frozenset({OptionalValue}),

@@ -15,7 +15,7 @@ from apiserver.cel.evaluators.frames import BUDGET, Evaluator, Frame
 from apiserver.cel.functions import LIST_COST
 from apiserver.cel.syntax import Macro
 from apiserver.cel.types import Type, TypeKind
-from apiserver.cel.values import NO_SUCH_OVERLOAD, CostExceeded, EvaluationError
+from apiserver.cel.values import LIST_CLASSES, NO_SUCH_OVERLOAD, CostExceeded, EvaluationError
 
 
 class LoopPart(NamedTuple):
@@ -51,7 +51,7 @@ def iteration(range_: Evaluator, slots: Sequence[int], *, of: Type) -> Iteration
 
 
 def _items(value: Any) -> Iterable[Any]:
-    if isinstance(value, list):
+    if isinstance(value, LIST_CLASSES):
         return value
     if isinstance(value, Mapping):
         return [values.key_value(key) for key in value]

@@ -7,12 +7,14 @@ from math import ceil
 from typing import Any, Final
 
 from apiserver.cel import values
+from apiserver.cel.concatenation import AnyList, ConcatenatedList
 from apiserver.cel.costs import looking_at, size_of
 from apiserver.cel.evaluators.frames import BUDGET, COST_WITHOUT_ARGUMENTS, Evaluator, Frame, charge
 from apiserver.cel.functions import STRING_FACTOR
 from apiserver.cel.types import Type, TypeKind
 from apiserver.cel.unification import SCALARS
 from apiserver.cel.values import (
+    LIST_CLASSES,
     NO_SUCH_OVERLOAD,
     BoolKey,
     EvaluationError,
@@ -29,7 +31,7 @@ _NUMBERS: Final = frozenset({TypeKind.INT, TypeKind.UINT, TypeKind.DOUBLE})
 _SIZELESS: Final = SCALARS - _SIZED
 # Strings up to this length cost 1 to compare, or nothing if either is empty.
 _SHORT: Final = 10
-_DEEP: Final = frozenset({list, SetList, MapList, dict, Message, OptionalValue})
+_DEEP: Final = frozenset({list, SetList, MapList, ConcatenatedList, dict, Message, OptionalValue})
 
 
 def comparison(
@@ -107,7 +109,7 @@ def membership(
         except EvaluationError:
             charge(frame, COST_WITHOUT_ARGUMENTS)
             raise
-        if not isinstance(found, list):
+        if not isinstance(found, LIST_CLASSES):
             charge(frame, 1)
             return _is_key(value, found)
         charge(frame, len(found))
@@ -116,7 +118,7 @@ def membership(
     return evaluate, 0
 
 
-def _is_in(frame: Frame, value: Any, items: list[Any]) -> bool:
+def _is_in(frame: Frame, value: Any, items: AnyList) -> bool:
     return any(_are_equal(frame, value, item) for item in items)
 
 

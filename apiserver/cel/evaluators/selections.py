@@ -8,7 +8,15 @@ from typing import Any
 from apiserver.cel import values
 from apiserver.cel.evaluators.frames import ABSENT, BUDGET, Evaluator, Frame
 from apiserver.cel.types import Type, TypeKind
-from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, EvaluationError, Message, OptionalValue, UInt
+from apiserver.cel.values import (
+    LIST_CLASSES,
+    NO_SUCH_OVERLOAD,
+    NONE,
+    EvaluationError,
+    Message,
+    OptionalValue,
+    UInt,
+)
 
 
 def read_path(path: tuple[Any, ...]) -> Evaluator:
@@ -160,14 +168,14 @@ def _item_of(value: Any, at: Any) -> Any:
     if found is not ABSENT:
         return found
     shown = "true" if at is True else "false" if at is False else at
-    if isinstance(value, list):
+    if isinstance(value, LIST_CLASSES):
         raise EvaluationError(f"index out of bounds: {shown}")
     raise EvaluationError(f"no such key: {shown}")
 
 
 def _find_item(value: Any, at: Any) -> Any:
     """Returns an item; ABSENT if there is none."""
-    if isinstance(value, list):
+    if isinstance(value, LIST_CLASSES):
         place = _list_index(at)
         return value[place] if 0 <= place < len(value) else ABSENT
     if isinstance(value, OptionalValue):

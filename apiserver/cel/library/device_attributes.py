@@ -12,14 +12,14 @@ from apiserver.cel.compatibility_version import LIST_ATTRIBUTES_GATE
 from apiserver.cel.declarations import Library
 from apiserver.cel.functions import Bounds, CallEstimate, method
 from apiserver.cel.types import BOOL, DYN
-from apiserver.cel.values import EvaluationError, equal
+from apiserver.cel.values import LIST_CLASSES, EvaluationError, equal
 
 # The most values that an attribute of a device may have.
 VALUES_MAX: Final = 48
 
 
 def _includes(value: Any, sought: Any) -> bool:
-    if not isinstance(value, list):
+    if not isinstance(value, LIST_CLASSES):
         return equal(value, sought)
     if any(equal(each, sought) for each in islice(value, VALUES_MAX)):
         return True

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from apiserver.cel import types
+from apiserver.cel.concatenation import AnyList
 from apiserver.cel.declarations import Library, MacroError, MacroRule
 from apiserver.cel.functions import (
     UNBOUNDED,
@@ -22,7 +23,7 @@ from apiserver.cel.library.shared_costs import actual_size, check_cost, estimate
 from apiserver.cel.library.value_set import ValueSet
 from apiserver.cel.syntax import Bind, Call, Comprehension, CreateList, Ident, Node, Select
 from apiserver.cel.types import INT, LIST_A, LIST_DYN, Type, TypeKind
-from apiserver.cel.values import EvaluationError
+from apiserver.cel.values import LIST_CLASSES, EvaluationError
 
 # The cost of comparing two items; that of strings is higher.
 _COMPARE_FACTOR: Final = 2.0
@@ -53,9 +54,9 @@ def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
     return found
 
 
-def _flat(items: list[Any], depth: int) -> Iterator[Any]:
+def _flat(items: AnyList, depth: int) -> Iterator[Any]:
     for item in items:
-        if depth and isinstance(item, list):
+        if depth and isinstance(item, LIST_CLASSES):
             yield from _flat(item, depth - 1)
         else:
             yield item

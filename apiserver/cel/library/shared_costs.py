@@ -18,18 +18,19 @@ from apiserver.cel.functions import (
     CallEstimate,
 )
 from apiserver.cel.types import Type, TypeKind
-from apiserver.cel.values import CostExceeded
+from apiserver.cel.values import LIST_CLASSES, CostExceeded
 
 # Code points or bytes of one value, and items of one list, that a function makes. No object is as large.
 TEXT_MAX: Final = 8 << 20
 ITEMS_MAX: Final = 1_000_000
 
 _SHORT_TEXT: Final = 10_000
+_SIZED: Final = (str, bytes, Mapping, *LIST_CLASSES)
 
 
 def actual_size(value: Any) -> int:
     """Returns the value of `size()`; 1 for values that have no size."""
-    if isinstance(value, str | bytes | list | Mapping):
+    if isinstance(value, _SIZED):
         return len(value)
     size = getattr(value, "size", 1)
     return size if isinstance(size, int) else 1
@@ -65,7 +66,7 @@ def tree_traversal(value: Any) -> int:
         return int((len(value) if value.isascii() else len(value.encode())) * STRING_FACTOR)
     if isinstance(value, bytes):
         return int(len(value) * STRING_FACTOR)
-    if isinstance(value, list):
+    if isinstance(value, LIST_CLASSES):
         return sum(map(tree_traversal, value))
     if isinstance(value, dict):
         return sum(tree_traversal(key) + tree_traversal(item) for key, item in value.items())

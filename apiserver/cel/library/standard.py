@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from apiserver.cel import costs, macros, types, values
 from apiserver.cel.compatibility_version import CROSS_TYPE_COMPARISONS
+from apiserver.cel.concatenation import CHUNK_ITEMS_MAX, AnyList, concatenated
 from apiserver.cel.declarations import Library
 from apiserver.cel.functions import CallCost, CallEstimator, Overload
 from apiserver.cel.library import timestamps
@@ -106,8 +107,10 @@ def _divide_doubles(a: float, b: float) -> float:
     return a / b
 
 
-def _add_lists(a: list[Any], b: list[Any]) -> list[Any]:
+def _add_lists(a: AnyList, b: AnyList) -> AnyList:
     """Add two lists. In sets and map lists, items of the second replace equal ones of the first (row R30)."""
+    if type(a) is list:
+        return [*a, *b] if len(a) + len(b) <= CHUNK_ITEMS_MAX else concatenated(a, b)
     if isinstance(a, SetList):
         known = {values.identity(item) for item in a}
         return SetList([*a, *(item for item in b if values.identity(item) not in known)])
@@ -121,7 +124,7 @@ def _add_lists(a: list[Any], b: list[Any]) -> list[Any]:
             else:
                 joined[place] = item
         return MapList(joined, a.keys)
-    return [*a, *b]
+    return concatenated(a, b)
 
 
 # ---- conversions

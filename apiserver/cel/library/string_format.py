@@ -15,7 +15,16 @@ from apiserver.cel.library.string_conversion import double_text
 from apiserver.cel.library.timestamps import format_duration, format_timestamp
 from apiserver.cel.syntax import CreateList, CreateMap, Node
 from apiserver.cel.types import Type, TypeKind
-from apiserver.cel.values import BoolKey, Duration, EvaluationError, Timestamp, UInt, key_value, type_name
+from apiserver.cel.values import (
+    LIST_CLASSES,
+    BoolKey,
+    Duration,
+    EvaluationError,
+    Timestamp,
+    UInt,
+    key_value,
+    type_name,
+)
 from apiserver.golang.quoting import go_quote
 
 _PRECISION: Final = 6
@@ -152,7 +161,7 @@ def _joined(parts: list[str], size: int) -> str:
 
 def _nested(value: Any) -> str:
     """Format a list or a map, whose parts are literals."""
-    if isinstance(value, list):
+    if isinstance(value, LIST_CLASSES):
         parts, size = [], 0
         for item in value:
             parts.append(_literal(item))
