@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from apiserver.app.access import Access
 from apiserver.app.core import Core
@@ -14,10 +14,10 @@ from apiserver.auth.authz.authorizer_modes import Authorizers
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cli.bounded_files import read_bounded
 from apiserver.cli.config import Config
+from apiserver.endpoints import console_paths
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import BodyParser
 from apiserver.endpoints.middleware import OpenPaths
-from apiserver.endpoints.request_info import CONSOLE_CEL, CONSOLE_WHO_CAN
 from apiserver.schema.extensions import Extensions
 
 if TYPE_CHECKING:
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from apiserver.console.watches.multiplexer import WatchAccess
     from apiserver.console.who_can import WhoCan
 
-_PREFIX: Final = "/console"
 
-
-class ConsolePaths(NamedTuple):
+class ConsoleOpenPaths(NamedTuple):
     """The paths of the console that are answered before others.
 
     open: those that need no user. of_users: those that need a user, but no right.
@@ -109,13 +107,15 @@ class LazyConsole:
         return OidcLogins(lambda: issuers.authenticators, client, post_form, self._core.loop_clock)
 
 
-def console_paths(core: Core, access: Access, outbound: Outbound) -> ConsolePaths | None:
+def console_open_paths(core: Core, access: Access, outbound: Outbound) -> ConsoleOpenPaths | None:
     """Returns the paths of the console; None if it is not served. Raises CannotStart."""
     if not core.config.has_console:
         return None
     console = LazyConsole(core, access, outbound)
-    routed = frozenset({CONSOLE_CEL, CONSOLE_WHO_CAN})
-    return ConsolePaths(OpenPaths(_PREFIX, console.answer), OpenPaths(_PREFIX, console.answer_user, routed))
+    prefix = console_paths.PREFIX.removesuffix("/")
+    return ConsoleOpenPaths(
+        OpenPaths(prefix, console.answer), OpenPaths(prefix, console.answer_user, console_paths.ROUTED)
+    )
 
 
 def console_handlers(core: Core, authorizers: Authorizers) -> Mapping[str, Mapping[str, Handler]]:
@@ -123,10 +123,8 @@ def console_handlers(core: Core, authorizers: Authorizers) -> Mapping[str, Mappi
     if not core.config.has_console:
         return {}
     questions = LazyQuestions(core, authorizers)
-    return {
-        CONSOLE_CEL.strip("/"): {"POST": questions.evaluate},
-        CONSOLE_WHO_CAN.strip("/"): {"POST": questions.who_can},
-    }
+    answers = {console_paths.CEL: questions.evaluate, console_paths.WHO_CAN: questions.who_can}
+    return {path.strip("/"): {"POST": answers[path]} for path in console_paths.ROUTED}
 
 
 class LazyQuestions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.app.access import Access
 from apiserver.app.background import BackgroundTask
-from apiserver.app.console import console_paths
+from apiserver.app.console import console_open_paths
 from apiserver.app.core import Core
 from apiserver.app.hooks import DebugPaths
 from apiserver.app.outbound import Outbound
@@ -202,7 +202,7 @@ def build_http_server(
         mutating_max=config.serving.max_mutating_requests_inflight,
         lease_group=core.brand.group("coordination"),
     )
-    console = console_paths(core, access, outbound)
+    console = console_open_paths(core, access, outbound)
     hooks, authentication = core.hooks, core.hooks.authentication(access.authentication.chain)
     directives = config.serving.strict_transport_security_directives
     # The middleware that every request passes, outermost first.

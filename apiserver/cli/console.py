@@ -14,6 +14,7 @@ from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printing import print_error, print_line, print_warning
 from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.cli.worker_answers import invalid_response
+from apiserver.endpoints import console_paths
 
 _ABOUT: Final = """
 Opens the console of a running server in the browser. The user in the kubeconfig is logged in: the command
@@ -27,7 +28,6 @@ The command sends POST /console/login-codes, which requires authentication but n
 serves the console if it has an embedded store, or with --console.
 """
 DONE, FAILED = 0, 1
-PATH: Final = "/console/login-codes"
 _is_code = re.compile(r"[\w.-]+", re.ASCII).fullmatch
 
 
@@ -51,10 +51,10 @@ def console_url(options: ServerOptions) -> str:
     """Returns the URL that logs a browser in, with a new code. Raises RequestFailed."""
     client = ApiClient(options, "console")
     try:
-        code = client.post(PATH, {}).get("code")
+        code = client.post(console_paths.LOGIN_CODES, {}).get("code")
     except RequestFailed as error:
         # Without a console, the path is one that most users may not use.
-        is_forbidden = error.status == HTTPStatus.FORBIDDEN and PATH in str(error)
+        is_forbidden = error.status == HTTPStatus.FORBIDDEN and console_paths.LOGIN_CODES in str(error)
         if error.status == HTTPStatus.NOT_FOUND or is_forbidden:
             raise RequestFailed(
                 f"{client.server} does not serve the console: start the server with --console, or upgrade it",
@@ -64,8 +64,8 @@ def console_url(options: ServerOptions) -> str:
     finally:
         client.close()
     if not isinstance(code, str) or not _is_code(code):
-        raise invalid_response(PATH)
-    return f"{client.server.rstrip('/')}/console/#code={code}"
+        raise invalid_response(console_paths.LOGIN_CODES)
+    return f"{client.server.rstrip('/')}{console_paths.PREFIX}#code={code}"
 
 
 def has_browser(environment: Mapping[str, str], platform: str) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from apiserver.auth.authn.bearer_tokens import BearerTokens
 from apiserver.auth.authn.chain import AuthenticationChain, Identity
 from apiserver.auth.authn.console_tokens import ConsoleTokens
 from apiserver.auth.authn.peer_certificates import PeerCertificates
-from apiserver.console import login_codes, session_endpoint
 from apiserver.console.login_codes import LoginCodes
 from apiserver.console.logins import Logins, Sealing
 from apiserver.console.oidc_logins import OidcLogins
@@ -18,17 +17,11 @@ from apiserver.console.session_endpoint import SessionEndpoint
 from apiserver.console.small_documents import send_small_document
 from apiserver.console.static_files import StaticFiles
 from apiserver.console.watches.endpoint import WatchesEndpoint
+from apiserver.endpoints import console_paths
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.request_info import CONSOLE_CEL, CONSOLE_WATCHES, CONSOLE_WHO_CAN
 from apiserver.endpoints.responses import send
 from apiserver.meta.errors import MethodNotAllowed
 from apiserver.meta.vocabulary import Document
-
-PREFIX: Final = "/console/"
-CONFIG_PATH: Final = "/console/config"
-_OF_USERS: Final = frozenset({login_codes.PATH, CONSOLE_WATCHES})
-# Handled as the API is.
-_ROUTED: Final = frozenset({CONSOLE_CEL, CONSOLE_WHO_CAN})
 
 
 class ConsoleAccess(NamedTuple):
@@ -67,25 +60,29 @@ class Console:
     async def answer(self, call: ApiCall) -> bool:
         """Answer a request that needs no user. Returns whether it was one. Raises ApiError."""
         path = call.info.path
-        if path == PREFIX[:-1]:
-            await send(call, 301, b"", "", {"Location": PREFIX})
+        if path == console_paths.PREFIX.removesuffix("/"):
+            await send(call, 301, b"", "", {"Location": console_paths.PREFIX})
             return True
-        if not path.startswith(PREFIX) or path in _OF_USERS | _ROUTED:
+        if (
+            not path.startswith(console_paths.PREFIX)
+            or path in console_paths.OF_USERS
+            or path in console_paths.ROUTED
+        ):
             return False
-        if path == session_endpoint.PATH:
+        if path == console_paths.SESSION:
             await self._session.respond(call)
-        elif path == CONFIG_PATH:
+        elif path == console_paths.CONFIG:
             await self._send_config(call)
         else:
-            await self._files.respond(call, path.removeprefix(PREFIX))
+            await self._files.respond(call, path.removeprefix(console_paths.PREFIX))
         return True
 
     async def answer_user(self, call: ApiCall) -> bool:
         """Answer a request whose user needs no right for it. Returns whether it was one. Raises ApiError."""
         path = call.info.path
-        if path not in _OF_USERS:
+        if path not in console_paths.OF_USERS:
             return False
-        if path == CONSOLE_WATCHES:
+        if path == console_paths.WATCHES:
             await self._watches.respond(call)
         else:
             await self._login_codes.respond(call)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from aiohttp import hdrs
 
 from apiserver.auth.authn.chain import AuthenticationChain, Credentials
@@ -16,8 +14,6 @@ from apiserver.console.own_pages import require_no_foreign_page
 from apiserver.console.small_documents import send_small_document
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.meta.errors import Forbidden, MethodNotAllowed, Unauthorized
-
-PATH: Final = "/console/login-codes"
 
 
 class LoginCodes:

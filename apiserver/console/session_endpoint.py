@@ -20,6 +20,7 @@ from apiserver.console.logins import Login, Logins, Session
 from apiserver.console.oidc_logins import AuthorizationCode, OidcLogins
 from apiserver.console.own_pages import own_origin, require_own_page
 from apiserver.console.small_documents import read_small_document, send_small_document
+from apiserver.endpoints import console_paths
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import FailureThrottle
 from apiserver.endpoints.responses import send
@@ -30,13 +31,12 @@ from apiserver.meta.vocabulary import Document
 
 log = logging.getLogger(__name__)
 
-PATH: Final = "/console/session"
 # Browsers keep no longer cookies: name, value and attributes. Source: RFC 6265bis, 5.5.
 COOKIE_LENGTH_MAX: Final = 4_096
 # Longer than a call of the issuer, or of the store, takes until it fails.
 ANSWER_S: Final = 30.0
 _REASON_LENGTH_MAX: Final = 256
-_ATTRIBUTES: Final = f"Path={PATH}; Secure; HttpOnly; SameSite=Strict"
+_ATTRIBUTES: Final = f"Path={console_paths.SESSION}; Secure; HttpOnly; SameSite=Strict"
 _port = re.compile(r":([0-9]{1,5})$").search
 # RFC 3339 has no later years.
 _LAST_TIME: Final = 253_402_300_799
@@ -104,8 +104,8 @@ class SessionEndpoint:
         if not isinstance(fields, dict) or fields.keys() != set(names):
             raise BadRequest(f"oidc must have the fields {', '.join(names)}")
         code = AuthorizationCode(*(_text(f"oidc.{name}", fields[name]) for name in names))
-        if not code.redirect_uri.lower().startswith(f"{own_origin(call)}/console/"):
-            raise BadRequest("oidc.redirectURI is not below /console/ on this server")
+        if not code.redirect_uri.lower().startswith(f"{own_origin(call)}{console_paths.PREFIX}"):
+            raise BadRequest(f"oidc.redirectURI is not below {console_paths.PREFIX} on this server")
         tokens = await self._oidc.exchange(code, call.request.remote or "")
         login = self._logins.of_token(tokens.id_token, tokens.refresh_token, tokens.issuer)
         try:

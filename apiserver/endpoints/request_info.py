@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from apiserver.endpoints import console_paths
 from apiserver.meta import names
 from apiserver.meta.options import is_true
 from apiserver.meta.selectors import SelectorSyntaxError, parse_field_selector
@@ -30,13 +31,8 @@ _PAST: Final = "/at/"
 # The subresource of objects that has their versions, in paths and in authorization; no discovery names it.
 HISTORY: Final = "history"
 PROFILES_PREFIX: Final = "/debug/pprof/"
-# The WebSocket that carries many watches: see `apiserver.console.watches`.
-CONSOLE_WATCHES: Final = "/console/watches"
-# What clients ask of the server beside the API: see `apiserver.console.playground` and `.who_can`.
-CONSOLE_CEL: Final = "/console/cel"
-CONSOLE_WHO_CAN: Final = "/console/who-can"
 # They take as long as their clients want; the CPU profile as in kube-apiserver.
-_LONG_RUNNING: Final = frozenset({f"{PROFILES_PREFIX}profile", CONSOLE_WATCHES})
+_LONG_RUNNING: Final = frozenset({f"{PROFILES_PREFIX}profile", console_paths.WATCHES})
 # Of requests that change nothing, unless they are passed on to another server.
 READ_VERBS: Final = frozenset({"get", "list", "watch", "head", "options"})
 _VERBS: Final = {

@@ -21,10 +21,10 @@ from apiserver.console.watches.client_messages import (
 )
 from apiserver.console.watches.subscription import Subscription, end_message
 from apiserver.console.watches.watch_requests import PassedHeaders, watch_request
+from apiserver.endpoints import console_paths
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.middleware import identify
-from apiserver.endpoints.request_info import CONSOLE_WATCHES
 from apiserver.endpoints.websocket import CLOSE_WITHIN_S
 from apiserver.load.token_bucket import TokenBucket
 from apiserver.meta.errors import ApiError, TooManyRequests, Unauthorized
@@ -250,7 +250,7 @@ class Multiplexer:
         certificate = self._connection.certificate or identify(self._connection, self._access.certificates)
         credentials = Credentials(certificate, self._authorization, self._call.request.headers)
         try:
-            found = await self._access.authenticate(credentials, CONSOLE_WATCHES)
+            found = await self._access.authenticate(credentials, console_paths.WATCHES)
         except TooManyRequests:
             return True  # It is not known; the next time it may be.
         except ApiError:

@@ -21,9 +21,10 @@ from apiserver.console.watches.multiplexer import (
     UNAUTHENTICATED_CODE,
     WatchAccess,
 )
+from apiserver.endpoints import console_paths
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.cors import AllowedOrigins
-from apiserver.endpoints.request_info import CONSOLE_WATCHES, parse_request
+from apiserver.endpoints.request_info import parse_request
 from apiserver.endpoints.responses import Stream, send_error
 from apiserver.load.unread_answers import UnreadAnswers
 from apiserver.meta.errors import ApiError, TooManyRequests, Unauthorized
@@ -35,7 +36,7 @@ from tests.unit.endpoints.handlers import calls
 
 ALICE: Final = UserInfo("alice", ("dev", "system:authenticated"))
 HANDSHAKE: Final = (
-    f"GET {CONSOLE_WATCHES} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    f"GET {console_paths.WATCHES} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     f"Sec-WebSocket-Protocol: {PROTOCOL}\r\nAuthorization: Bearer one\r\n\r\n"
 ).encode()
