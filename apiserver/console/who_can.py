@@ -7,6 +7,7 @@ read all the roles and bindings that count get an answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import merge
 from typing import Any, Final
 
 from apiserver.auth.authz.attributes import Attributes, AuthorizationChain
@@ -25,6 +26,8 @@ from apiserver.storage.event_loop_turns import in_turns
 
 # A page with more is not read; bindings may have ten thousands of subjects.
 SUBJECTS_MAX: Final = 5_000
+# To sort so many bindings takes half a millisecond.
+SORTED_AT_ONCE_MAX: Final = 512
 # Names of objects have up to 253 characters, those of resources with their subresources fewer.
 TEXT_LENGTH_MAX: Final = 1_024
 _RESOURCE_FIELDS: Final = ("group", "resource", "subresource", "namespace", "name")
@@ -46,7 +49,7 @@ class WhoCan:
         omitted = 0
         policy = self._authorizers.rbac_policy
         if policy is not None:
-            async for row in in_turns(_rows(policy, asked)):
+            async for row in in_turns(subjects_in_order(policy, asked)):
                 if row is not None and len(subjects) < SUBJECTS_MAX:
                     subjects.append(row)
                 else:
@@ -101,15 +104,24 @@ def _listing(user: UserInfo, group: str, resource: str, namespace: str = "") -> 
     return Attributes(user, "list", group=group, resource=resource, namespace=namespace, version="v1")
 
 
-def _rows(policy: RbacPolicy, asked: Attributes) -> Iterator[Document | None]:
-    """Yields the subjects to whom each binding allows a request; None for each binding that does not."""
+def subjects_in_order(policy: RbacPolicy, asked: Attributes) -> Iterator[Document | None]:
+    """Yields the subjects to whom bindings allow a request, by the bindings' namespaces and names.
+
+    Yields None after other brief pieces of the work, so that all of it can be done in turns.
+    """
     rules = GrantingRules(policy, asked)
-    for binding in sorted(policy.all_bindings()):
+    runs: list[list[tuple[Binding, PolicyRule]]] = [[]]
+    for binding in list(policy.all_bindings()):  # The policy may change between turns.
         rule = rules.of(binding)
-        if rule is None:
-            yield None
-        else:
-            yield from _of_binding(binding, rule)
+        if rule is not None:
+            runs[-1].append((binding, rule))
+        if len(runs[-1]) == SORTED_AT_ONCE_MAX:
+            runs[-1].sort()
+            runs.append([])
+        yield None
+    runs[-1].sort()
+    for binding, rule in merge(*runs):
+        yield from _of_binding(binding, rule)
 
 
 def _of_binding(binding: Binding, rule: PolicyRule) -> Iterator[Document]:
