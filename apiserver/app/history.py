@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from apiserver.app.background import BackgroundTask
-from apiserver.app.serving.listening import CannotStart
-from apiserver.cli import flag_values
+from apiserver.app.history_directory import cannot_use, history_directory
 from apiserver.cli.config import Config
 from apiserver.registry.history.authors import AuthorNotes
 from apiserver.registry.history.follower import Follower, RecorderEndpoint, require_short
@@ -23,6 +22,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_version_decoder import StoredKinds, StoredVersionDecoder
 from apiserver.storage.errors import DataDirectoryError
 from apiserver.storage.history.changes import PLAIN, Cipher
+from apiserver.storage.history.segment_list import DIRECTORY_LOCK, RECORDER_LOCK
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from apiserver.storage.interface import Storage
 from apiserver.storage.keys import object_key, resource_prefix
@@ -84,9 +84,9 @@ def open_history(
     Raises CannotStart.
     """
     storage, prefix = config.storage, config.storage.etcd_prefix
-    in_memory = storage.storage_backend == flag_values.MEMORY and storage.history_dir is None
-    directory = None if in_memory else storage.history_dir or config.serving.data_dir / "history"
-    bytes_max = min(storage.history_bytes_max, MEMORY_BYTES_MAX) if in_memory else storage.history_bytes_max
+    directory, bytes_max = history_directory(config), storage.history_bytes_max
+    if directory is None:
+        bytes_max = min(bytes_max, MEMORY_BYTES_MAX)
     # Not those of the cache, as `decode` is used in another thread.
     decode, caught_up = (
         StoredVersionDecoder(known, kinds, prefix=prefix) for known in (RecordedValues(), KnownWrites())
@@ -97,8 +97,10 @@ def open_history(
     try:
         if has_others and directory is not None:
             require_short(directory.absolute())
+        # The directory of workers is reserved for all of them.
+        lock_name = RECORDER_LOCK if has_others else DIRECTORY_LOCK
         try:
-            log = UndoLog(directory, limits, cipher or PLAIN)
+            log = UndoLog(directory, limits, cipher or PLAIN, lock_name=lock_name)
         except DataDirectoryError:
             if not has_others:
                 raise
@@ -106,7 +108,7 @@ def open_history(
             log = UndoLog(directory, limits, cipher or PLAIN, follows=True)
         forms = RecordedForms(prefix, log.digest.secret, policy)
     except (OSError, DataDirectoryError) as error:
-        raise CannotStart(f"cannot use the history in {directory}: {error}") from None
+        raise cannot_use(directory, error) from None
     note = AuthorNotes(clock).note
     if log.follows:
         assert directory is not None

@@ -162,9 +162,12 @@ def run(
 
     try:
         if config.serving.workers > 1:
+            from apiserver.app.history_directory import reserved_history
             from apiserver.app.workers.supervisor import supervise
 
-            code = supervise(config, announce, loop_factory, partial(_serve_as_worker, make_hooks), manager)
+            serve = partial(_serve_as_worker, make_hooks)
+            with reserved_history(config):
+                code = supervise(config, announce, loop_factory, serve, manager)
             if code == 0:
                 log.info("stopped")
             return code

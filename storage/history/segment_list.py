@@ -30,6 +30,9 @@ from apiserver.storage.private_directories import lock, make_directory
 log = logging.getLogger(__name__)
 
 _SUFFIX: Final = ".history"
+# Of the process or the processes that use a directory, and of the one of them that writes.
+DIRECTORY_LOCK: Final = "history.lock"
+RECORDER_LOCK: Final = "recorder.lock"
 
 
 class _File(NamedTuple):
@@ -59,10 +62,17 @@ class SegmentList:
     writing: held by what writes, and by what changes which segments there are.
     """
 
-    def __init__(self, directory: Path | None, cipher: Cipher, *, follows: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        cipher: Cipher,
+        *,
+        follows: bool = False,
+        lock_name: str = DIRECTORY_LOCK,
+    ) -> None:
         """directory: None for segments in memory. Raises OSError, DataDirectoryError if it is in use.
 
-        follows: whether another process writes them: see `snapshot`.
+        follows: whether another process writes them: see `snapshot`. lock_name: see `UndoLog`.
         """
         self._directory, self._cipher, self._follows = directory, cipher, follows
         # Of one that follows: its files, and those that are damaged.
@@ -77,7 +87,7 @@ class SegmentList:
         self._lock = -1
         if directory is not None and not follows:
             make_directory(directory)
-            self._lock = lock(directory / "history.lock")
+            self._lock = lock(directory / lock_name)
         try:
             self.digest = key_digests(directory, waits=follows)
             self.floors = Floors(None if follows else directory, self.digest)

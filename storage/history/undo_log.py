@@ -40,7 +40,7 @@ from apiserver.storage.history.purges import NO_DROPS, Purged, PurgedKey, Wanted
 from apiserver.storage.history.rewrites import NOTHING, Rewritten
 from apiserver.storage.history.rows import position_after, revision_at_position
 from apiserver.storage.history.segment import Segment, spans_of
-from apiserver.storage.history.segment_list import SegmentList
+from apiserver.storage.history.segment_list import DIRECTORY_LOCK, SegmentList
 from apiserver.storage.history.segment_reader import SegmentReader
 from apiserver.storage.history.thinning import OldRows, merges
 from apiserver.storage.history.value_decoder import ValueDecoder
@@ -74,15 +74,22 @@ class UndoLog:
     """
 
     def __init__(
-        self, directory: Path | None, limits: Limits, cipher: Cipher = PLAIN, *, follows: bool = False
+        self,
+        directory: Path | None,
+        limits: Limits,
+        cipher: Cipher = PLAIN,
+        *,
+        follows: bool = False,
+        lock_name: str = DIRECTORY_LOCK,
     ) -> None:
         """directory: None for a history in memory. Raises OSError, DataDirectoryError if it is in use.
 
         follows: whether another process writes it; then it can be read, during a `snapshot`.
+        lock_name: of what is locked to write it; another one if the caller has reserved the directory.
         """
         self._limits, self._cipher, self.follows = limits, cipher, follows
         self._decoder = ValueDecoder(cipher)
-        self._list = SegmentList(directory, cipher, follows=follows)
+        self._list = SegmentList(directory, cipher, follows=follows, lock_name=lock_name)
         self.snapshot = self._list.snapshot
         self._segments, self._writing = self._list.segments, self._list.writing
         self.digest = self._list.digest

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.cli.rewriter import PAST_PATH
 from tests.server.test_encryption import (
     ENCODED,
     PLAIN,
@@ -25,7 +26,7 @@ from tests.server.test_encryption import (
 from tests.support import forked_server
 from tests.support.eventually import WITHIN_S
 from tests.support.kms_plugin import KmsPlugin
-from tests.support.rbac import grant
+from tests.support.rbac import grant, rule
 
 FLAGS: Final = ("--history", "--controllers=-*")
 IDENTITY: Final[dict[str, Any]] = {"identity": {}}
@@ -143,6 +144,16 @@ def test_values_whose_key_is_gone_are_a_failure(recorded: Running) -> None:
 def test_a_server_without_a_history_has_nothing_to_rewrite(tmp_path: Path) -> None:
     with running(tmp_path, aesgcm("one")) as found:
         assert "history" not in rewrite(found, "secrets")
+        # Also for users without the right, who get 403 where there is nothing.
+        ann = grant(found.api, "", "ann", rule("list patch", "secrets"))
+        assert found.api.get("/apis", headers=ann).status == 200
+        assert found.api.get(PAST_PATH, headers=ann).status == 403
+
+
+def test_users_who_may_look_up_what_is_served_see_that_there_is_a_history(recorded: Running) -> None:
+    ann = grant(recorded.api, "", "ann", rule("list patch", "secrets"))
+    assert recorded.api.get(PAST_PATH, headers=ann).status == 200
+    assert recorded.api.send("POST", REWRITE, headers=ann).status == 403
 
 
 REFUSED: Final = {

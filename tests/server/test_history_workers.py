@@ -124,7 +124,7 @@ def test_a_recorder_that_has_ended_is_replaced(tmp_path: Path, etcd: EtcdProcess
     with two_workers(tmp_path, etcd, "--history", "--controllers=-*") as server, Api(server) as api:
         version = written([api], "kept")[0]
         assert api.get(f"/at/{version}{CONFIG_MAPS}/kept").status == 200
-        lock = tmp_path / "data" / "history" / "history.lock"
+        lock = tmp_path / "data" / "history" / "recorder.lock"
         recorder = int(lock.read_text())
         psutil.Process(recorder).kill()
 
@@ -143,3 +143,22 @@ def test_a_recorder_that_has_ended_is_replaced(tmp_path: Path, etcd: EtcdProcess
         with Api(server) as other:
             again = written([other], "later")[0]
             assert other.get(f"/at/{again}{CONFIG_MAPS}/later").status == 200
+
+
+def single(directory: Path, etcd: EtcdProcess, *flags: str) -> ServerProcess:
+    """Not started yet."""
+    prefix = f"--etcd-prefix=/{directory.name}"
+    return ServerProcess(directory / "data", f"--etcd-servers={etcd.url}", prefix, *flags)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(two_workers, two_workers), (two_workers, single), (single, two_workers)]
+)
+def test_a_history_is_of_one_server(tmp_path: Path, etcd: EtcdProcess, first: Any, second: Any) -> None:
+    """A worker of another server would be taken for one of the same."""
+    flags = ("--history", f"--history-dir={tmp_path / 'all'}", "--controllers=-*")
+    with first(tmp_path / "one", etcd, *flags):
+        refused = second(tmp_path / "two", etcd, *flags).refusal()
+        assert "in use by another server" in refused.stderr
+    with second(tmp_path / "two", etcd, *flags) as server, Api(server) as api:
+        assert api.get("/history").status == 200

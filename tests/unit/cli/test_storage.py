@@ -13,6 +13,7 @@ from apiserver.cli.rewriter import (
     ATTEMPTS_MAX,
     CONCURRENT_WRITES,
     HISTORY_PATH,
+    PAST_PATH,
     Interrupted,
     RewriteFailed,
     Rewriter,
@@ -284,10 +285,23 @@ FAILURES_OF_HISTORY: Final = {
 async def test_a_history_that_is_not_rewritten_is_a_failure(answer: ServerResponse, why: str) -> None:
     server = Server()
     server.answers[HISTORY_PATH] = [answer]
+    server.answers[PAST_PATH] = [ServerResponse(200, {})]
     run_ = Run(server)
     await run_.rewriter.run(["nodes"], "")
     assert run_.warned == [why]
     assert run_.rewriter.failed == 1
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_history_that_does_not_exist_is_no_failure_for_users_who_may_not_rewrite_it(
+    status: int,
+) -> None:
+    server = Server()
+    server.answers[HISTORY_PATH] = [failure(403, "forbidden")]
+    server.answers[PAST_PATH] = [failure(status)]
+    run_ = Run(server)
+    await run_.rewriter.run(["nodes"], "")
+    assert (run_.warned, run_.rewriter.failed) == ([], 0)
 
 
 HISTORY_POSITIONS: Final = {"a position again": "70", "an earlier position": "60", "no number": "x"}
