@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import random
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -34,7 +35,6 @@ from tests.server.test_history_changes import (
 from tests.server.test_history_commands import columns, history, printed, refused
 from tests.support.api import Api
 from tests.support.etcd_process import wheel_etcd
-from tests.support.eventually import until
 from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.rbac import RBAC, grant, rule
 from tests.support.server_process import ServerProcess
@@ -98,21 +98,31 @@ def test_the_changes_are_a_table_of_users_and_objects(server: ServerProcess, api
         assert {key: value for key, value in found.items() if key != "changes"} == more
 
 
-def test_periods_are_durations_or_moments(server: ServerProcess, api: Api) -> None:
-    def created(name: str) -> str:
-        found = api.post(CONFIG_MAPS, config_map(name, a="1")).ok()["metadata"]["creationTimestamp"]
-        assert isinstance(found, str)
-        return found
+def history_begin_ms(server: ServerProcess) -> int:
+    """Returns since when the history of a server has all changes, in milliseconds since 1970."""
+    (file,) = (server.data_dir / "history").glob("*.history")
+    with closing(sqlite3.connect(file)) as history:
+        ((begin_ms,),) = history.execute("SELECT at_ms FROM spans").fetchall()
+    return int(begin_ms)
 
-    # The history does not go back to the beginning of its first second.
-    first, names = created("first"), itertools.count()
-    begin = until(lambda: created(f"next-{next(names)}"), lambda second: second > first)
-    assert created("now") >= begin
+
+def time_text(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms // 1_000, UTC):%Y-%m-%dT%H:%M:%S}.{at_ms % 1_000:03}Z"
+
+
+def test_periods_are_durations_or_moments(server: ServerProcess, api: Api) -> None:
+    api.post(CONFIG_MAPS, config_map("now", a="1")).ok()
+    api.get(f"{CONFIG_MAPS}/now/history").ok()  # Waits until it is recorded.
+    # The history does not go back to the beginning of its first second, but to the millisecond.
+    begin_ms = history_begin_ms(server)
+    begin, before, second = time_text(begin_ms + 1), time_text(begin_ms), time_text(begin_ms)[:19] + "Z"
     for since in ("0s", begin):
         ended = history(server, "changes", f"--since={since}", "--by=admin")
         assert ended.returncode == 0
     assert "configmaps/now" in printed(history(server, "changes", f"--since={begin}"))
-    assert "since: the history does not have all changes" in refused(history(server, "changes", "--since=7d"))
+    for since in ("7d", before, second):
+        because = refused(history(server, "changes", f"--since={since}"))
+        assert "since: the history does not have all changes" in because
     assert "is in the future" in refused(history(server, "changes", "--since=2999-01-01T00:00:00Z"))
 
 

@@ -19,6 +19,9 @@ from tests.support.eventually import until
 from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
+_VALUES: Final = """
+    SELECT value FROM changes c JOIN keys k ON k.id = c.key WHERE value NOT NULL AND k.key GLOB ?
+"""
 POLICY: Final = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n"
 
 
@@ -46,11 +49,12 @@ def config_maps(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
-def in_files(server: ServerProcess, text: str) -> bool:
-    """Whether a text is in any file of the history."""
+def in_files(server: ServerProcess, content: str | bytes) -> bool:
+    """Whether a text, or some bytes, are in any file of the history."""
     files = [each for each in (server.data_dir / "history").rglob("*") if each.is_file()]
     assert files
-    return any(text.encode() in each.read_bytes() for each in files)
+    content = content.encode() if isinstance(content, str) else content
+    return any(content in each.read_bytes() for each in files)
 
 
 def write(api: Api, path: str, name: str, times: int = 3) -> list[str]:
@@ -95,23 +99,35 @@ def test_an_object_is_purged(server: ServerProcess, api: Api) -> None:
     assert [each.get("verb", "") for each in listed] == ["patch", "patch", "create", ""]
 
 
-def test_the_content_of_an_object_is_purged(server: ServerProcess, api: Api) -> None:
-    """What is compressed cannot be searched for, but short differences between large versions are not."""
-    path = config_maps("default")
-    source = random.Random(1)
+def recorded_values(server: ServerProcess, end: str) -> list[bytes]:
+    """Returns the values of a key in the history, as its files have them. end: of the key."""
+    found: list[bytes] = []
+    for file in (server.data_dir / "history").glob("*.history"):
+        with contextlib.closing(sqlite3.connect(file)) as history:
+            found += [bytes(value) for (value,) in history.execute(_VALUES, (f"*{end}",))]
+    return found
+
+
+@pytest.mark.parametrize("size", [0, deltas.DICTIONARY_BYTES], ids=["small", "large"])
+def test_the_content_of_an_object_is_purged(server: ServerProcess, api: Api, size: int) -> None:
+    """Whether differences between its versions are compressed, or not, as short ones of large versions."""
+    path, name = config_maps("default"), f"content-{size}"
+    source = random.Random(size)
     contents = [source.randbytes(24).hex() for _ in range(8)]
-    large = "x" * deltas.DICTIONARY_BYTES
-    api.post(path, {"metadata": {"name": "content"}, "data": {"k": "", "large": large}}).ok()
+    api.post(path, {"metadata": {"name": name}, "data": {"k": "", "large": "x" * size}}).ok()
     for each in contents:
-        api.patch(f"{path}/content", {"data": {"k": each}}).ok()
-    api.delete(f"{path}/content").ok()
+        api.patch(f"{path}/{name}", {"data": {"k": each}}).ok()
+    api.delete(f"{path}/{name}").ok()
     # Waits until all is recorded.
-    assert len(api.get(f"{path}/content/history").ok()["versions"]) == 10
+    assert len(api.get(f"{path}/{name}/history").ok()["versions"]) == 10
+    values = recorded_values(server, f"/configmaps/default/{name}")
+    assert len(values) == 9
     # A difference is longer if a second has passed, and the ends may be those of the next one, too.
-    readable = [inner for each in contents if in_files(server, inner := each[8:-8])]
-    assert len(readable) >= 4
-    assert api.delete(f"{path}/content/history").ok() == {"changes": 10, "objects": 1}
-    assert not any(in_files(server, each) for each in readable)
+    readable: list[str | bytes] = [inner for each in contents if in_files(server, inner := each[8:-8])]
+    assert len(readable) >= 4 or not size
+    assert all(in_files(server, each) for each in values)
+    assert api.delete(f"{path}/{name}/history").ok() == {"changes": 10, "objects": 1}
+    assert not any(in_files(server, each) for each in [*readable, *values])
 
 
 def test_a_live_object_stays_as_it_is(server: ServerProcess, api: Api) -> None:

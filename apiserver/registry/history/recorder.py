@@ -83,7 +83,7 @@ class Recorder:
         # When the oldest change was made that is not recorded, in milliseconds since 1970; 0 if all are.
         self._behind_since_ms = 0
         self._is_closed = False
-        self._filled_at = 0  # the revision
+        self._filled_at = self._filled_ms = 0  # the revision, and the time
         self._is_filled = False
         # The revisions whose changes are collected.
         self._after = self._until = 0
@@ -103,6 +103,7 @@ class Recorder:
     def filled(self, revision: int) -> None:
         """The cache was filled: what was collected before is read from the store."""
         self._filled_at, self._is_filled = revision, True
+        self._filled_ms = int(self._clock() * 1000)
         self._forget(revision)
 
     def changed(self, changes: Sequence[CacheEvent[StoredObject]], events: Sequence[Event]) -> None:
@@ -212,11 +213,13 @@ class Recorder:
 
     # ---- in the thread
 
-    def _append(self, changes: Sequence[Change], span: Span) -> None:
-        now_ms = self._written_ms = max(self._written_ms, int(self._clock() * 1000))
-        self._history.append(changes, span, now_ms, self._dropped)
+    def _append(self, changes: Sequence[Change], span: Span, at_ms: int | None = None) -> None:
+        """Write changes. at_ms: when the beginning of the span was the newest revision; now by default."""
+        now_ms = int(self._clock() * 1000)
+        self._written_ms = max(self._written_ms, now_ms if at_ms is None else at_ms)
+        self._history.append(changes, span, self._written_ms, self._dropped)
         self._dropped = {}
-        self._history.drop_old(now_ms)
+        self._history.drop_old(max(now_ms, self._written_ms))
         self.changes_total += len(changes)
         self._measure()
 
@@ -274,7 +277,8 @@ class Recorder:
         recorded = self._history.recorded
         if not recorded:
             recorded = min(self._filled_at, until)
-            await self._begin_span(recorded)
+            # What was written since is not as late as now.
+            await self._begin_span(recorded, self._filled_ms if recorded == self._filled_at else None)
         after = recorded
         while after < until:
             try:
@@ -310,9 +314,9 @@ class Recorder:
             return change.is_deletion
         return not change.is_deletion and stored.mod_revision == change.revision
 
-    async def _begin_span(self, revision: int) -> None:
-        """Record from a revision on, after a gap."""
-        await self._in_thread(lambda: self._append([], Span(revision, revision)))
+    async def _begin_span(self, revision: int, at_ms: int | None = None) -> None:
+        """Record from a revision on, after a gap. at_ms: see `_append`."""
+        await self._in_thread(lambda: self._append([], Span(revision, revision), at_ms))
 
     async def _read_store(self, after: int, until: int) -> None:
         """Record what the store has of the changes in a span. Raises OSError, StorageError."""

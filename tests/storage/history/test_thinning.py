@@ -175,7 +175,7 @@ def test_a_file_that_is_complete_gets_smaller(tmp_path: Path) -> None:
 def whole_chain(cipher: Keyed, log: UndoLog, model: Model, revision: int) -> int:
     """Returns how many values are decoded to read a state of one key."""
     before = cipher.decrypted
-    model.read(log, revision)
+    log.changed_since(ALL, revision, model.revision, model.live.get)
     return cipher.decrypted - before
 
 

@@ -118,6 +118,22 @@ async def test_a_read_before_the_cache_is_filled_waits_for_nothing_and_loses_not
         assert await recording.at(revision) == "2"
 
 
+async def test_the_history_begins_when_the_cache_was_filled(store: Storage) -> None:
+    """Not when that is noted: what is written in between is not as late."""
+    now = 1_000.0
+    log = UndoLog(None, ROOMY)
+    recording = Recording(store, log, clock=lambda: now)
+    before = await recording.write(KEY, "0")
+    async with running(recording):
+        now = 1_005.0
+        revision = await recording.write(KEY, "1")
+        assert await recording.cache.has_reached(revision)
+        now = 1_010.0
+        assert await recording.at(revision) == "1"
+        times = (999_999, 1_000_000, 1_004_999, 1_005_000)
+        assert [log.revision_at(at_ms) for at_ms in times] == [0, before, before, revision]
+
+
 class Dropping(UndoLog):
     """A history that does not end with its recorder, as that of another process does not."""
 
