@@ -14,8 +14,8 @@ from apiserver.storage.history.changes import Span
 from apiserver.storage.history.past_values import HistoryGap
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from tests.storage.history.test_thinning import thin
-from tests.storage.history.test_undo_log import ROOMY, SMALL, Model, damage
 from tests.support.eventually import until
+from tests.support.histories import ROOMY, SMALL, Model, damage
 
 # A time after all changes.
 LATER_MS: Final = 10**15

@@ -12,7 +12,7 @@ import pytest
 from apiserver.storage.history.past_values import HistoryGap
 from apiserver.storage.history.segment import FORMAT
 from apiserver.storage.history.undo_log import UndoLog
-from tests.storage.history.test_undo_log import SMALL, Purging
+from tests.support.histories import SMALL, Purging
 
 
 @pytest.mark.parametrize("version", [FORMAT - 1, FORMAT + 1], ids=["older", "newer"])

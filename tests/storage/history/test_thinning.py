@@ -13,7 +13,7 @@ from apiserver.storage.history.past_values import HistoryGap, PastValue
 from apiserver.storage.history.segment_reader import DELTAS_MAX
 from apiserver.storage.history.thinning import KEYS_MAX, ROWS_MAX
 from apiserver.storage.history.undo_log import Limits, UndoLog
-from tests.storage.history.test_undo_log import ALL, ROOMY, SMALL, Keyed, Model
+from tests.support.histories import ALL, ROOMY, SMALL, Keyed, Model
 
 # Values are a text that matters, and one that does not, with a line between them.
 KEYS: Final = [f"/thin/{number}" for number in range(4)] + ["/kept/1"]
