@@ -74,7 +74,7 @@ class SegmentList:
 
         follows: whether another process writes them: see `snapshot`. lock_name: see `UndoLog`.
         """
-        self._directory, self._cipher, self._follows = directory, cipher, follows
+        self._directory, self._cipher = directory, cipher
         # Of one that follows: its files, and those that are damaged.
         self._followed: dict[Segment, _File] = {}
         self._left_out: set[_File] = set()
@@ -140,6 +140,7 @@ class SegmentList:
                     self._leave_out(segment)
             for file in sorted(files - self._left_out - {*self._followed.values()}):
                 self._follow(file, is_newest=file == max(files))
+            self.segments.sort(key=self._followed.__getitem__)
             # The oldest first, in which order a purge writes them: where it was already, it was before, too.
             for segment in self.segments.copy():
                 with self.damage_of(segment):

@@ -176,10 +176,10 @@ class UndoLog:
     def clear(self) -> None:
         """Remove all that is recorded."""
         with self._writing:
+            # First, as this may end in between: without changes, nothing shows that there was another store.
+            self._floors.clear()
             for segment in self._segments.copy():
                 self._list.remove(segment)
-            self._list.note_spans()
-            self._floors.clear()
 
     def purge(self, matches: Callable[[str], bool], scope: str, within: KeyRange = ALL_KEYS) -> Purged:
         """Remove all changes of the keys that match, so that no file has anything of them.

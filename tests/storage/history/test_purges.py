@@ -231,6 +231,26 @@ def test_what_was_purged_is_not_recorded_again(
     log.close()
 
 
+def test_what_was_purged_from_another_store_is_forgotten_first(tmp_path: Path) -> None:
+    """Removing everything may end in between; then nothing shows any more that there was another store."""
+    directory, purged = tmp_path / "history", "/r/things/a/n2"
+    log = Purging(directory).log
+    log.purge(purged.__eq__, purged)
+    first, *others = sorted(directory.glob("*.history"))
+    first.unlink()
+    first.mkdir()  # which no `unlink` removes
+    with pytest.raises(OSError, match="directory"):
+        log.clear()
+    log.close()
+    first.rmdir()
+    for each in others:
+        each.unlink()
+    log = UndoLog(directory, SMALL)
+    log.append([Change(purged, 2, 0, None, b"1", 1)], Span(1, 2), 1)
+    assert log.last_creation(purged) == 2
+    log.close()
+
+
 def test_what_was_purged_is_forgotten_once_it_cannot_come_back(tmp_path: Path) -> None:
     directory = tmp_path / "history"
     log, model = UndoLog(directory, ROOMY), Model()
