@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,8 @@ from apiserver.storage.history.purges import Purged
 from apiserver.storage.history.rewrites import Rewritten
 from apiserver.storage.history.undo_log import UndoLog
 
+log = logging.getLogger(__name__)
+
 _T = TypeVar("_T")
 _SOCKET: Final = "recorder.sock"
 # Of the path of a socket; Linux has 108, and macOS 104.
@@ -32,6 +35,8 @@ PATH_BYTES_MAX: Final = 100
 MESSAGE_BYTES_MAX: Final = 1024 * 1024
 # A purge rewrites files.
 ANSWER_WITHIN_S: Final = 60.0
+# After how long it is tried again to listen.
+RETRY_S: Final = 5.0
 
 
 def require_short(directory: Path) -> None:
@@ -103,8 +108,10 @@ class Follower:
 class RecorderEndpoint:
     """Answers the other processes, in the one that records. directory: of the history."""
 
-    def __init__(self, past: PastReads, writes: HistoryWrites, directory: Path) -> None:
-        self._path = directory / _SOCKET
+    def __init__(
+        self, past: PastReads, writes: HistoryWrites, directory: Path, *, retry_s: float = RETRY_S
+    ) -> None:
+        self._path, self._retry_s = directory / _SOCKET, retry_s
 
         async def complete() -> Sequence[int]:
             return (await past.complete(),)
@@ -118,6 +125,18 @@ class RecorderEndpoint:
         }
 
     async def run(self) -> None:
+        """Answer until cancelled; later, if that is not possible, for example because the disk is full."""
+        last = ""
+        while True:
+            try:
+                await self._listen()
+            except OSError as error:  # Nothing of a server depends on its history.
+                if str(error) != last:
+                    log.error("other workers cannot read the history at present: %s", error)
+                last = str(error)
+                await asyncio.sleep(self._retry_s)
+
+    async def _listen(self) -> None:
         """Answer until cancelled. Raises OSError."""
         # That of a process that has ended, as the lock is ours.
         self._path.unlink(missing_ok=True)

@@ -65,9 +65,17 @@ class RecordedForms:
         self._secrets, self._key = resource_prefix(prefix, "", "secrets"), key
 
     def of(self, key: str, found: StoredObject) -> bytes:
-        """Returns what is recorded of an object; empty if it cannot be read."""
+        """Returns what is recorded of an object; empty if it cannot be read.
+
+        Empty, too, of a Secret that is nested too deeply, which only other clients of etcd may have written.
+        """
         form = found.stored_form()
-        return self._redacted(form) if form and self.redacts(key) else form
+        if not form or not self.redacts(key):
+            return form
+        try:
+            return self._redacted(form)
+        except TypeError:
+            return b""
 
     def resource_of(self, key: str) -> str:
         """Returns the resource prefix of the key of an object, or of a prefix of such keys."""

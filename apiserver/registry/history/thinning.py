@@ -37,18 +37,26 @@ class Thinning:
         recorder: Recorder,
         forms: RecordedForms,
         clock: Callable[[], float],
+        *,
+        interval_s: float = INTERVAL_S,
     ) -> None:
+        """interval_s: how often it is looked for old versions."""
         self._past, self._history, self._recorder = past, history, recorder
-        self._forms, self._clock = forms, clock
+        self._forms, self._clock, self._interval_s = forms, clock, interval_s
 
     async def run(self) -> None:
         """Drop versions as they become old enough, until cancelled."""
         while True:
-            await asyncio.sleep(INTERVAL_S)
+            await asyncio.sleep(self._interval_s)
             try:
                 await self.thin(int((self._clock() - KEPT_S) * 1000))
-            except (*CANNOT_RECORD, ApiError) as error:
-                log.warning("old versions of the history are dropped later: %s", error)
+            except Exception as error:  # Nothing of a server depends on its history.
+                is_expected = isinstance(error, (*CANNOT_RECORD, ApiError))
+                log.warning(
+                    "old versions of the history are dropped later: %s",
+                    error,
+                    exc_info=None if is_expected else error,
+                )
 
     async def thin(self, before_ms: int) -> int:
         """Drop versions that are older than a time. Returns their number.

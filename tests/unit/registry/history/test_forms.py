@@ -7,7 +7,12 @@ from typing import Final
 import orjson
 import pytest
 
-from apiserver.registry.history.forms import is_status_only
+from apiserver.registry.history.forms import RecordedForms, is_status_only
+from apiserver.registry.history.policy import HistoryPolicy
+from apiserver.registry.own_writes import OwnWrites
+from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.storage.interface import Stored
+from tests.unit.registry.history.test_recorder import PREFIX
 
 
 def value(spec: object, status: object, **metadata: object) -> bytes:
@@ -37,3 +42,13 @@ def test_what_is_nested_too_deeply_to_be_compared_differs(depth: int) -> None:
     deep = b"[" * depth + b"]" * depth
     before, after = (b'{"metadata":{},"spec":%b,"status":%d}' % (deep, number) for number in (1, 2))
     assert not is_status_only(before, after)
+
+
+def test_a_secret_that_is_nested_too_deeply_is_recorded_as_one_that_cannot_be_read() -> None:
+    """It is no reason not to record others."""
+    key, deep = f"{PREFIX}/core/secrets/default/a", b"[" * 900 + b"]" * 900
+    decode = StoredVersionDecoder(OwnWrites(), prefix=PREFIX)
+    forms = RecordedForms(PREFIX, b"k" * 32, HistoryPolicy((), PREFIX))
+    head = b'{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},'
+    for data, is_recorded in ((b'"data":{"a":"YQ=="}}', True), (b'"data":{"a":%b}}' % deep, False)):
+        assert bool(forms.of(key, decode(Stored(key, head + data, 1, 1)))) is is_recorded
