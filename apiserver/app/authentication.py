@@ -73,7 +73,7 @@ def build_authentication(
     if config.has_console:
         # First, so that no other authenticator gets these tokens, as webhooks would.
         console_tokens = ConsoleTokens(
-            accounts.issuer.derived_key, accounts.audiences, certificates.trusts, core.clock
+            accounts.issuer.derived_key, accounts.audiences, certificates.trusts_users_of, core.clock
         )
         others.append(console_tokens)
     if extensions is not None:

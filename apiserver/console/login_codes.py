@@ -50,7 +50,7 @@ class LoginCodes:
                 transport = call.connection.transport
                 if transport is None:
                     raise ConnectionResetError("the client is gone")
-                authority = self._certificates.authority(transport.get_extra_info("ssl_object"))
+                authority = self._certificates.client_authority(transport.get_extra_info("ssl_object"))
                 return self._logins.of_certificate(
                     CertifiedUser(call.user, authority), certificate.expires_at
                 )

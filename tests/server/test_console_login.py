@@ -446,13 +446,19 @@ def test_how_bodies_arrive(server: ServerProcess, lines: bytes, body: bytes, sta
         assert read_all(connection).startswith(b"HTTP/1.1 %d " % status)
 
 
-def test_sessions_end_when_the_ca_of_the_certificate_is_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_of_front_proxies", [False, True], ids=["of users", "of front proxies, too"])
+def test_sessions_end_when_the_ca_of_the_certificate_is_removed(
+    tmp_path: Path, is_of_front_proxies: bool
+) -> None:
     clients, others = Authority(tmp_path / "clients"), Authority(tmp_path / "others")
     files, pem, trusted = clients.issue("carol"), tmp_path / "carol.pem", tmp_path / "trusted.crt"
     pem.write_bytes(files.certificate.read_bytes() + files.key.read_bytes())
     trusted.write_bytes(clients.ca.read_bytes())
+    flags = [f"--client-ca-file={trusted}"]
+    if is_of_front_proxies:
+        flags += [f"--requestheader-client-ca-file={clients.ca}", "--requestheader-allowed-names=proxy"]
     with (
-        ServerProcess(tmp_path / "data", f"--client-ca-file={trusted}") as server,
+        ServerProcess(tmp_path / "data", *flags) as server,
         Api(server, "", certificate=pem) as carol,
         Api(server, "") as page,
     ):

@@ -1,8 +1,8 @@
 """Issues and authenticates the bearer tokens of console sessions of users with client certificates.
 
 A client certificate cannot enter a web page. The token has the user in it, sealed (`sealed_texts`), and is
-valid for some minutes, and as long as the CA of the certificate is trusted; the cookie of the session renews
-it (`apiserver.console`).
+valid for some minutes, and as long as the CA is trusted for certificates of users; the cookie of the session
+renews it (`apiserver.console`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ConsoleTokens:
     """Issues and authenticates these tokens.
 
     derived_key: returns the key for a purpose. audiences: those of this server, which all these tokens have.
-    trusts: whether a CA is trusted, by its digest. clock: seconds since 1970.
+    trusts: whether a CA is trusted for certificates of users, by its digest. clock: seconds since 1970.
     """
 
     def __init__(

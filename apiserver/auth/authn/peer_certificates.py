@@ -74,20 +74,18 @@ class PeerCertificates:
             user, _common_name(described) if is_front_proxy else None, is_client or is_front_proxy, ends_at
         )
 
-    def authority(self, connection: TlsConnection) -> str:
-        """Returns the digest of the CA for which the certificate of a connection is trusted; empty if it is
-        not.
-        """
+    def client_authority(self, connection: TlsConnection) -> str:
+        """Returns the digest of the CA of a user's certificate on a connection; empty if it is of no user."""
         try:
             certificate = parse_certificate(connection.getpeercert(True) or b"")
         except UNREADABLE:
             return ""
         chain = _verified_chain(connection)
-        return self._clients.signer(certificate, chain) or self._front_proxies.signer(certificate, chain)
+        return self._clients.signer(certificate, chain)
 
-    def trusts(self, authority: str) -> bool:
-        """Returns whether a CA is trusted now. authority: its digest."""
-        return authority in self._clients.by_digest or authority in self._front_proxies.by_digest
+    def trusts_users_of(self, authority: str) -> bool:
+        """Returns whether a CA is trusted now for certificates of users. authority: its digest."""
+        return authority in self._clients.by_digest
 
     def _user(self, described: Mapping[str, Any], certificate: x509.Certificate) -> UserInfo | None:
         """Returns the user that a certificate names; None if it names none. Raises ValueError."""
