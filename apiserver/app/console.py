@@ -62,7 +62,7 @@ class LazyConsole:
 
     def _build(self) -> Console:
         from apiserver.console.console import Console, ConsoleAccess
-        from apiserver.console.redeemed_codes import RedeemedCodes
+        from apiserver.console.revocations import Revocations
         from apiserver.console.watches.endpoint import WatchesEndpoint
 
         core, access = self._core, self._access
@@ -76,7 +76,7 @@ class LazyConsole:
                 access.authentication.tokens,
                 access.accounts.issuer.derived_key,
                 tokens,
-                RedeemedCodes(core.store, core.config.storage.etcd_prefix, clock.monotonic),
+                Revocations(core.store, core.config.storage.etcd_prefix, clock.monotonic),
                 core.clock,
             ),
             self._oidc(),

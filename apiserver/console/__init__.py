@@ -5,18 +5,14 @@
     logins        who is logged in: what codes, cookies and tokens of sessions hold, and when they end
     login_codes, session_endpoint
                   the endpoints that give out codes, and sessions for codes, tokens and cookies
-    redeemed_codes
-                  notes in the store which codes are used up
+    revocations   notes in the store which codes are used, and which sessions have ended
     oidc_logins   logins at the OIDC issuer
-    login_rates   limits how often each user, and each address, may try
     own_pages     tells requests of these pages from those of others
-    small_documents
-                  bounded bodies
+    json_bodies   reads and sends small documents, before anybody is authenticated
     watches       many watches over one WebSocket
     playground    evaluates CEL expressions against objects that are sent
     who_can       tells whom RBAC allows a request
-    asked_documents
-                  the bodies of such questions
+    query_bodies  reads what clients of these two ask
 
 The pages themselves are plain ES modules, run as they are; see pages/README.md.
 

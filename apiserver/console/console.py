@@ -9,12 +9,12 @@ from apiserver.auth.authn.bearer_tokens import BearerTokens
 from apiserver.auth.authn.chain import AuthenticationChain, Identity
 from apiserver.auth.authn.console_tokens import ConsoleTokens
 from apiserver.auth.authn.peer_certificates import PeerCertificates
+from apiserver.console.json_bodies import send_json
 from apiserver.console.login_codes import LoginCodes
 from apiserver.console.logins import Logins, Sealing
 from apiserver.console.oidc_logins import OidcLogins
-from apiserver.console.redeemed_codes import RedeemedCodes
+from apiserver.console.revocations import Revocations
 from apiserver.console.session_endpoint import SessionEndpoint
-from apiserver.console.small_documents import send_small_document
 from apiserver.console.static_files import StaticFiles
 from apiserver.console.watches.endpoint import WatchesEndpoint
 from apiserver.endpoints import console_paths
@@ -36,7 +36,7 @@ class ConsoleAccess(NamedTuple):
     bearers: BearerTokens
     derived_key: Callable[[str], bytes]
     tokens: ConsoleTokens
-    redeemed: RedeemedCodes
+    revocations: Revocations
     clock: Callable[[], float]
 
 
@@ -53,7 +53,7 @@ class Console:
             return await access.bearers.review(token, ())
 
         sealing = Sealing.of(access.derived_key, access.tokens, access.clock)
-        logins = Logins(sealing, review, access.redeemed, access.clock)
+        logins = Logins(sealing, review, access.revocations, access.clock)
         self._login_codes = LoginCodes(logins, access.chain, access.certificates)
         self._session = SessionEndpoint(logins, oidc)
 
@@ -93,4 +93,4 @@ class Console:
             raise MethodNotAllowed
         oidc = None if self._oidc is None else self._oidc.description()
         document: Document = {"readOnly": self._read_only, "oidc": oidc}
-        await send_small_document(call, document)
+        await send_json(call, document)

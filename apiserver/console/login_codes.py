@@ -9,9 +9,9 @@ from apiserver.auth.authn.console_tokens import CertifiedUser
 from apiserver.auth.authn.peer_certificates import PeerCertificates
 from apiserver.auth.authn.request_header import RequestHeaderAuthenticator
 from apiserver.auth.authn.token_file import bearer_token
+from apiserver.console.json_bodies import send_json
 from apiserver.console.logins import CODE_S, Login, Logins
 from apiserver.console.own_pages import require_no_foreign_page
-from apiserver.console.small_documents import send_small_document
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.meta.errors import Forbidden, MethodNotAllowed, Unauthorized
 
@@ -32,7 +32,7 @@ class LoginCodes:
                 "impersonated users cannot log in to the console: the page would hide who they are"
             )
         code = self._logins.code(self._login(call))
-        await send_small_document(call, {"code": code, "expiresInSeconds": CODE_S}, status=201)
+        await send_json(call, {"code": code, "expiresInSeconds": CODE_S}, status=201)
 
     def _login(self, call: ApiCall) -> Login:
         """Returns the login of the caller. Raises Unauthorized if it is anonymous, Forbidden, BadRequest."""

@@ -1,8 +1,8 @@
 """Logs users in to the console: what codes, cookies and sessions are, and when they are valid.
 
-Nothing is remembered, so that all replicas and workers serve all sessions: a code and a cookie hold the login
-themselves, sealed with a key that only the servers have (`auth.authn.sealed_texts`). Only the ids of redeemed
-codes are stored, for some minutes (`redeemed_codes`).
+All replicas and workers serve all sessions, because a code and a cookie hold the login themselves, sealed
+with a key that only the servers have (`auth.authn.sealed_texts`). Only the ids of used codes, and of sessions
+whose users have logged out, are stored, until they would expire (`revocations`).
 
 A login of a caller with a bearer token holds this token, and the page gets it: it is checked again whenever a
 code or a cookie is used, and by each request, so that its end, its revocation and the objects that it is
@@ -39,7 +39,7 @@ PAGE_TOKEN_S: Final = 15 * 60
 _ID_BYTES: Final = 16
 # What is in them belongs to the kind: a server of another release that has other fields needs another kind.
 _CODES: Final = "console-code"
-_COOKIES: Final = "console-cookie"
+_COOKIES: Final = "console-login"
 # What `fetch` can send in a header.
 _is_sendable = re.compile(r"[\x21-\x7e]+").fullmatch
 
@@ -47,10 +47,12 @@ _is_sendable = re.compile(r"[\x21-\x7e]+").fullmatch
 class Login(NamedTuple):
     """A user who has logged in.
 
+    id: that of the session, the same in all its cookies.
     user: the user of a client certificate; None if there is a token. until: when its sessions end at the
     latest, in seconds since 1970. refresh: gets the next token, from `issuer`; empty if there is none.
     """
 
+    id: str
     user: CertifiedUser | None
     until: float
     token: str = ""
@@ -58,16 +60,17 @@ class Login(NamedTuple):
     issuer: str = ""
 
     def document(self) -> Document:
+        """Returns all but the id."""
         if self.user is not None:
             return {"until": self.until, "user": self.user.document()}
         return {"until": self.until, "token": self.token, "refresh": self.refresh, "issuer": self.issuer}
 
     @classmethod
-    def of(cls, document: Document) -> Login:
+    def of(cls, id_: str, document: Document) -> Login:
         until = document["until"]
         if "user" in document:
-            return cls(CertifiedUser.of(document["user"]), until)
-        return cls(None, until, document["token"], document["refresh"], document["issuer"])
+            return cls(id_, CertifiedUser.of(document["user"]), until)
+        return cls(id_, None, until, document["token"], document["refresh"], document["issuer"])
 
 
 class Session(NamedTuple):
@@ -82,10 +85,12 @@ class Session(NamedTuple):
     login: Login | None
 
 
-class Redeemed(Protocol):
-    """Notes which codes are redeemed: see `redeemed_codes`."""
+class Revoked(Protocol):
+    """Notes which codes and sessions are not valid any more: `revocations.Revocations`."""
 
-    async def redeem(self, code_id: str, user_name: str) -> bool: ...
+    async def use_code(self, code_id: str, user_name: str) -> bool: ...
+    async def end_session(self, session_id: str, user_name: str) -> None: ...
+    async def has_ended(self, session_id: str) -> bool: ...
 
 
 class Sealing(NamedTuple):
@@ -114,14 +119,14 @@ class Logins:
         self,
         sealing: Sealing,
         review: Callable[[str], Awaitable[Identity]],
-        redeemed: Redeemed,
+        revoked: Revoked,
         clock: Callable[[], float],
     ) -> None:
-        self._sealing, self._review, self._redeemed, self._clock = sealing, review, redeemed, clock
+        self._sealing, self._review, self._revoked, self._clock = sealing, review, revoked, clock
 
     def of_certificate(self, user: CertifiedUser, ends_at: float) -> Login:
         """Returns the login of a caller with a client certificate. ends_at: when the certificate ends."""
-        return Login(user, min(ends_at, self._clock() + SESSION_S))
+        return Login(_new_id(), user, min(ends_at, self._clock() + SESSION_S))
 
     def of_token(self, token: str, refresh: str = "", issuer: str = "") -> Login:
         """Returns the login of a caller with a bearer token, which is not verified here.
@@ -134,19 +139,19 @@ class Logins:
         expires_at = self._expiry(token)
         if expires_at is not None and not refresh:
             until = min(until, expires_at)
-        return Login(None, until, token, refresh, issuer)
+        return Login(_new_id(), None, until, token, refresh, issuer)
 
     def code(self, login: Login) -> str:
-        """Returns a code for a login."""
-        document = {"id": secrets.token_hex(_ID_BYTES), "login": login.document()}
+        """Returns a code for a login, for which there is no other."""
+        document = {"id": login.id, "login": login.document()}
         return self._sealing.codes.seal(document, self._clock() + CODE_S)
 
-    async def redeemed(self, code: str) -> Session:
-        """Redeem a code. Raises Unauthorized, TooManyRequests, StorageError."""
+    async def redeem(self, code: str) -> Session:
+        """Use a code, and return its session. Raises Unauthorized, TooManyRequests, StorageError."""
         document = _opened(self._sealing.codes, code)
-        session = await self.session(Login.of(document["login"]))
-        if not await self._redeemed.redeem(document["id"], session.user.name):
-            raise Unauthorized("login code: it has been redeemed")
+        session = await self.session(Login.of(document["id"], document["login"]))
+        if not await self._revoked.use_code(document["id"], session.user.name):
+            raise Unauthorized("login code: it has been used")
         return session
 
     async def session(self, login: Login) -> Session:
@@ -165,13 +170,25 @@ class Logins:
         found = await self._review(login.token)
         return Session(login.token, found.user, self._expiry(login.token), login)
 
-    def cookie(self, login: Login) -> str:
-        """Returns the value of the cookie of a login."""
-        return self._sealing.cookies.seal(login.document(), login.until)
+    def cookie(self, login: Login, user_name: str) -> str:
+        """Returns the value of the cookie of a login, whose user has this name."""
+        document = {"id": login.id, "userName": user_name, **login.document()}
+        return self._sealing.cookies.seal(document, login.until)
 
-    def of_cookie(self, cookie: str) -> Login:
-        """Returns the login in a cookie. Raises Unauthorized."""
-        return Login.of(_opened(self._sealing.cookies, cookie))
+    async def of_cookie(self, cookie: str) -> Login:
+        """Returns the login in a cookie. Raises Unauthorized, StorageError."""
+        document = _opened(self._sealing.cookies, cookie)
+        if await self._revoked.has_ended(document["id"]):
+            raise Unauthorized("console session: its user has logged out")
+        return Login.of(document["id"], document)
+
+    async def log_out(self, cookie: str) -> None:
+        """End the session of a cookie, and of all its copies. Raises TooManyRequests, StorageError."""
+        try:
+            document = _opened(self._sealing.cookies, cookie)
+        except Unauthorized:
+            return  # It is of no session, or of one that has ended.
+        await self._revoked.end_session(document["id"], document["userName"])
 
     def remaining_s(self, login: Login) -> float | None:
         """Returns for how long the token of a login is valid, if nothing revokes it; None if unknown."""
@@ -181,6 +198,10 @@ class Logins:
     def _expiry(self, token: str) -> float | None:
         expires_at = self._sealing.tokens.expires_at(token)
         return claimed_expiry(token) if expires_at is None else expires_at
+
+
+def _new_id() -> str:
+    return secrets.token_hex(_ID_BYTES)
 
 
 def _opened(texts: SealedTexts, text: str) -> Document:

@@ -5,7 +5,8 @@ because the page's policy lets it reach no other origin; the ID token is the ses
 API accepts it like any other.
 
 Anybody can send codes, so calls of the provider are bounded: how many wait for it at a time, how many begin
-in a second, and how many codes from one address may fail.
+in a second, and how many codes from one address may fail. Tokens of sessions are refreshed within separate
+bounds, so that logins and sessions do not keep each other from the provider.
 
 Sources: OpenID Connect Core 1.0, 3.1.3 and 12; RFC 6749, 4.1.3 and 6; RFC 7636.
 """
@@ -15,7 +16,8 @@ from __future__ import annotations
 import base64
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote_plus
 
@@ -24,20 +26,22 @@ import orjson
 from apiserver.auth.authn.identity_provider import Discovery, ProviderFailed
 from apiserver.auth.authn.jwt_authenticators import JwtAuthenticator
 from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
-from apiserver.console.login_rates import LoginRates
 from apiserver.console.logins import Login, Logins
-from apiserver.load.token_bucket import TokenBucket
+from apiserver.load.token_bucket import KeyedTokenBuckets, TokenBucket
 from apiserver.meta.errors import ServiceUnavailable, TooManyRequests, Unauthorized
 from apiserver.meta.vocabulary import Document
 
 log = logging.getLogger(__name__)
 
+# For logins, and as many for refreshes.
 WAITING_MAX: Final = 16
 CALLS_PER_S: Final = 5.0
 CALLS_BURST: Final = 30
 # Of the codes from each address.
 FAILURES_PER_S: Final = 1.0
 FAILURES_BURST: Final = 20
+# Of the addresses whose failures are known: about 200 bytes each.
+ADDRESSES_MAX: Final = 1_000
 # A token that ends sooner is replaced when the page asks for one, if that is possible.
 REFRESH_BEFORE_S: Final = 120.0
 _OPENID: Final = "openid"
@@ -79,6 +83,28 @@ class OidcTokens(NamedTuple):
     issuer: str
 
 
+class CallLimit:
+    """Bounds the calls of the provider for one purpose.
+
+    monotonic: seconds of a clock that never goes back.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._bucket = TokenBucket(CALLS_PER_S, CALLS_BURST, monotonic)
+        self._waiting = 0
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Returns the context of a call. Raises TooManyRequests."""
+        if self._waiting >= WAITING_MAX or not self._bucket.take():
+            raise TooManyRequests
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+
 class OidcLogins:
     """Logs users in at the first configured issuer that has the endpoints for it.
 
@@ -93,9 +119,8 @@ class OidcLogins:
         monotonic: Callable[[], float],
     ) -> None:
         self._issuers, self._client, self._post_form = issuers, client, post_form
-        self._calls = TokenBucket(CALLS_PER_S, CALLS_BURST, monotonic)
-        self._failures = LoginRates(FAILURES_PER_S, FAILURES_BURST, monotonic)
-        self._waiting = 0
+        self._logins, self._refreshes = CallLimit(monotonic), CallLimit(monotonic)
+        self._failures = KeyedTokenBuckets(FAILURES_PER_S, FAILURES_BURST, ADDRESSES_MAX, monotonic)
 
     def description(self) -> Document | None:
         """Returns what the page has to know; None if there is no issuer, or it has not been found yet."""
@@ -116,7 +141,7 @@ class OidcLogins:
         if not self._failures.take(address):
             raise TooManyRequests
         form = {"grant_type": "authorization_code", "code": code.code, "code_verifier": code.verifier}
-        found = await self._tokens({**form, "redirect_uri": code.redirect_uri})
+        found = await self._tokens({**form, "redirect_uri": code.redirect_uri}, self._logins)
         self._failures.give_back(address)
         return found
 
@@ -133,13 +158,14 @@ class OidcLogins:
             issuer = self._issuer()
             if issuer is None or issuer.configuration.issuer.url != login.issuer:
                 raise Unauthorized("console session: its issuer is not configured any more")
-            found = await self._tokens({"grant_type": "refresh_token", "refresh_token": login.refresh})
+            form = {"grant_type": "refresh_token", "refresh_token": login.refresh}
+            found = await self._tokens(form, self._refreshes)
         except (Unauthorized, TooManyRequests, ServiceUnavailable):
             if remaining_s > 0:
                 return login, False
             raise
         renewed = logins.of_token(found.id_token, found.refresh_token or login.refresh, found.issuer)
-        return renewed._replace(until=login.until), True
+        return renewed._replace(id=login.id, until=login.until), True
 
     def _issuer(self) -> JwtAuthenticator | None:
         for each in self._issuers():
@@ -157,21 +183,17 @@ class OidcLogins:
             self._client.scopes or (_OPENID, *(each for each in _WANTED_SCOPES if each in found.scopes))
         )
 
-    async def _tokens(self, form: Mapping[str, str]) -> OidcTokens:
+    async def _tokens(self, form: Mapping[str, str], limit: CallLimit) -> OidcTokens:
         """Ask the provider for tokens. Raises Unauthorized, TooManyRequests, ServiceUnavailable."""
         issuer = self._issuer()
         if issuer is None:
             raise ServiceUnavailable("the OIDC issuer cannot be reached")
-        if self._waiting >= WAITING_MAX or not self._calls.take():
-            raise TooManyRequests
-        self._waiting += 1
-        try:
-            status, content = await self._call(issuer, form)
-        except ProviderFailed as error:
-            log.warning("console login: %s", error)
-            raise ServiceUnavailable("the OIDC issuer cannot be reached") from None
-        finally:
-            self._waiting -= 1
+        with limit.call():
+            try:
+                status, content = await self._call(issuer, form)
+            except ProviderFailed as error:
+                log.warning("console login: %s", error)
+                raise ServiceUnavailable("the OIDC issuer cannot be reached") from None
         document = _document(content)
         if status != 200:
             # Only the code of the error: its description may have what was sent.

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from aiohttp import hdrs
 
-from apiserver.console.logins import Login, Logins, Session
+from apiserver.console.json_bodies import read_json_body, send_json
+from apiserver.console.logins import Logins, Session
 from apiserver.console.oidc_logins import AuthorizationCode, OidcLogins
 from apiserver.console.own_pages import own_origin, require_own_page
-from apiserver.console.small_documents import read_small_document, send_small_document
 from apiserver.endpoints import console_paths
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import FailureThrottle
@@ -48,7 +48,7 @@ class SessionEndpoint:
     def __init__(self, logins: Logins, oidc: OidcLogins | None) -> None:
         self._logins, self._oidc = logins, oidc
         self._failures = FailureThrottle()
-        self._ways: dict[str, Callable[[ApiCall, Any], Awaitable[Session]]] = {
+        self._login_methods: dict[str, Callable[[ApiCall, Any], Awaitable[Session]]] = {
             "code": self._by_code,
             "token": self._by_token,
             "oidc": self._by_oidc,
@@ -61,11 +61,10 @@ class SessionEndpoint:
             raise MethodNotAllowed
         require_own_page(call)
         if method == hdrs.METH_DELETE:
-            cleared: dict[str, str] = {hdrs.SET_COOKIE: f"{_cookie_name(call)}=; Max-Age=0; {_ATTRIBUTES}"}
-            await send(call, 204, b"", "", cleared)
+            await self._log_out(call)
             return
         try:
-            document = await read_small_document(call)
+            document = await read_json_body(call)
             if not document and not _sent_cookies(call):
                 # The first thing that a page asks for is no failure.
                 await send(call, 204, b"", "")
@@ -78,21 +77,26 @@ class SessionEndpoint:
             raise
         # From now on it is known who asks, also to the audit log.
         call.set_user(session.user)
-        await send_small_document(
-            call, _described(session), headers=self._setting_cookie(call, session.login)
-        )
+        await send_json(call, _described(session), headers=self._setting_cookie(call, session))
+
+    async def _log_out(self, call: ApiCall) -> None:
+        """Raises TooManyRequests, StorageError, TimeoutError: the session and its cookie remain then."""
+        async with asyncio.timeout(ANSWER_S):
+            for cookie in set(_sent_cookies(call)):
+                await self._logins.log_out(cookie)
+        await send(call, 204, b"", "", _clearing_cookie(call))
 
     async def _session(self, call: ApiCall, document: Document) -> Session:
         """Raises BadRequest, Unauthorized, TooManyRequests, ServiceUnavailable, StorageError."""
         if not document:
             return await self._by_cookie(call)
-        if len(document) > 1 or not document.keys() <= self._ways.keys():
-            raise BadRequest(f"the body must have at most one field, one of {', '.join(self._ways)}")
+        if len(document) > 1 or not document.keys() <= self._login_methods.keys():
+            raise BadRequest(f"the body must have at most one field, one of {', '.join(self._login_methods)}")
         ((name, value),) = document.items()
-        return await self._ways[name](call, value)
+        return await self._login_methods[name](call, value)
 
     async def _by_code(self, _: ApiCall, code: Any) -> Session:
-        return await self._logins.redeemed(_text("code", code))
+        return await self._logins.redeem(_text("code", code))
 
     async def _by_token(self, _: ApiCall, token: Any) -> Session:
         return await self._logins.session(self._logins.of_token(_text("token", token).strip()))
@@ -117,7 +121,7 @@ class SessionEndpoint:
             raise
 
     async def _by_cookie(self, call: ApiCall) -> Session:
-        login = self._logins.of_cookie(_sent_cookie(call))
+        login = await self._logins.of_cookie(_sent_cookie(call))
         if login.refresh and self._oidc is not None:
             login, is_new = await self._oidc.refreshed(login, self._logins)
         else:
@@ -125,22 +129,23 @@ class SessionEndpoint:
         session = await self._logins.session(login)
         return session if is_new else session._replace(login=None)
 
-    def _setting_cookie(self, call: ApiCall, login: Login | None) -> dict[str, str]:
+    def _setting_cookie(self, call: ApiCall, session: Session) -> dict[str, str]:
         """Returns the header that sets the cookie; none if nothing is to be changed.
 
         What does not fit is left out: the token, if it can be got again, or else what gets the next one, or
         else all, and after a reload the user has to log in again.
         """
+        login = session.login
         if login is None:
             return {}
         name = _cookie_name(call)
         smaller = (login._replace(token=""), login._replace(refresh="")) if login.refresh else ()
         for each in (login, *smaller):
-            line = f"{name}={self._logins.cookie(each)}; {_ATTRIBUTES}"
+            line = f"{name}={self._logins.cookie(each, session.user.name)}; {_ATTRIBUTES}"
             if len(line) <= COOKIE_LENGTH_MAX:
                 return {hdrs.SET_COOKIE: line}
         # That of an earlier login would be another user's.
-        return {hdrs.SET_COOKIE: f"{name}=; Max-Age=0; {_ATTRIBUTES}"}
+        return _clearing_cookie(call)
 
 
 def _described(session: Session) -> Document:
@@ -158,6 +163,10 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise BadRequest(f"{name} must be a string that is not empty")
     return value
+
+
+def _clearing_cookie(call: ApiCall) -> dict[str, str]:
+    return {hdrs.SET_COOKIE: f"{_cookie_name(call)}=; Max-Age=0; {_ATTRIBUTES}"}
 
 
 def _cookie_name(call: ApiCall) -> str:

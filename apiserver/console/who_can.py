@@ -16,7 +16,7 @@ from apiserver.auth.authz.configuration import RBAC
 from apiserver.auth.authz.rbac.explanation import GrantingRules, shown
 from apiserver.auth.authz.rbac.policy import CLUSTER_ROLE_BINDING, ROLE_BINDING, Binding, RbacPolicy
 from apiserver.auth.authz.rbac.rules import PolicyRule
-from apiserver.console.asked_documents import read_document
+from apiserver.console.query_bodies import read_query
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import BodyParser
 from apiserver.endpoints.responses import send_document
@@ -42,8 +42,8 @@ class WhoCan:
         self._parser, self._authorizers, self._group = parser, authorizers, group
 
     async def respond(self, call: ApiCall) -> None:
-        """Answer a question. Raises BadRequest, Forbidden, and as `read_document`."""
-        asked = question_of(await read_document(call, self._parser))
+        """Answer a question. Raises BadRequest, Forbidden, and as `read_query`."""
+        asked = question_of(await read_query(call, self._parser))
         await self._require_readable(call.user, asked.namespace)
         subjects: list[Document] = []
         omitted = 0

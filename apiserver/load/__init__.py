@@ -5,7 +5,7 @@
     switch_interval   makes threads yield the interpreter to the event loop sooner
     fair_queue        queues on the event loop whose items get turns, by holder or by time
     user_shares       the share that each user may hold of a common pool
-    token_bucket      limits how often something happens
+    token_bucket      limits how often something happens, in all or for each key
     unread_answers    drops responses that clients do not read in time, or when there are too many
     memory_budget     the memory that the process may have, and how near to it the process is
     memory_keeper     returns free memory to the system

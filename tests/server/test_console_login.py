@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from apiserver.console.json_bodies import BODY_BYTES_MAX
 from apiserver.console.logins import CODE_S, PAGE_TOKEN_S, SESSION_S
-from apiserver.console.small_documents import BODY_BYTES_MAX
+from apiserver.console.revocations import CODES_BURST
+from apiserver.endpoints.middleware import BURST, FAILURES_PER_S
 from apiserver.meta import timestamps
 from tests.server.test_audit import Log
 from tests.server.test_front_proxies import FRONT_PROXY, Shown, certificate
@@ -27,6 +31,8 @@ SESSION: Final = "/console/session"
 CONFIG: Final = "/console/config"
 WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+GUESSERS: Final = 4
+GUESSING_S: Final = 1.5
 OWN_PAGE: Final = {"Sec-Fetch-Site": "same-origin"}
 POLICY: Final = """
 apiVersion: audit.k8s.io/v1
@@ -192,6 +198,20 @@ def test_a_cookie_logs_in_after_a_reload(page: Api, carol: Api) -> None:
     assert user_of_token(page, again.json["token"]) == user_of(carol)
 
 
+def test_logging_out_ends_the_session_with_all_copies_of_its_cookie(page: Api, carol: Api) -> None:
+    first, other = (log_in(page, {"code": code_of(carol)}) for _ in range(2))
+    copy = cookie_of(first)
+    log_in(page, {}, Cookie=copy).ok()
+    answer = page.delete(SESSION, headers={**OWN_PAGE, "Cookie": copy})
+    assert (answer.status, cookie_of(answer)) == (204, f"{copy.partition('=')[0]}=")
+    assert log_in(page, {}, Cookie=copy).status == 401
+    log_in(page, {}, Cookie=cookie_of(other)).ok()
+    # Again, and of no session, it is no error.
+    for cookie in (copy, copy[:-2], f"{copy}; {cookie_of(other)}"):
+        assert page.delete(SESSION, headers={**OWN_PAGE, "Cookie": cookie}).status == 204
+    assert log_in(page, {}, Cookie=cookie_of(other)).status == 401
+
+
 def test_logging_out_clears_the_cookie(page: Api) -> None:
     answer = page.delete(SESSION, headers=OWN_PAGE)
     assert (answer.status, answer.body) == (204, b"")
@@ -240,7 +260,7 @@ def test_a_token_review_knows_the_tokens_of_sessions(api: Api, page: Api, carol:
 # ---- attacks
 
 
-def test_a_code_is_redeemed_once(page: Api, carol: Api) -> None:
+def test_a_code_is_used_once(page: Api, carol: Api) -> None:
     code = code_of(carol)
     log_in(page, {"code": code}).ok()
     refused = log_in(page, {"code": code})
@@ -365,9 +385,40 @@ def test_other_methods_are_refused(api: Api, path: str) -> None:
         assert api.send(method, path, headers=OWN_PAGE).status == 405, method
 
 
-def test_a_flood_of_guesses_does_not_keep_others_from_logging_in(page: Api, carol: Api) -> None:
-    for number in range(150):
-        assert log_in(page, {"code": f"console-code.{number:032}"}).status == 401
+def test_a_flood_of_guesses_is_slowed_down_and_keeps_nobody_from_logging_in(
+    server: ServerProcess, page: Api, carol: Api
+) -> None:
+    enough = threading.Event()
+
+    def guess(first: int) -> list[int]:
+        with Api(server, "") as guesser:
+            numbers = itertools.takewhile(lambda _: not enough.is_set(), itertools.count(first, GUESSERS))
+            return [log_in(guesser, {"code": f"console-code.{number:032}"}).status for number in numbers]
+
+    with ThreadPoolExecutor(GUESSERS) as threads:
+        began = time.monotonic()
+        guessing = [threads.submit(guess, number) for number in range(GUESSERS)]
+        try:
+            while time.monotonic() - began < GUESSING_S:
+                log_in(page, {"token": "alice-token"}).ok()
+            log_in(page, {"code": code_of(carol)}).ok()
+        finally:
+            enough.set()
+        statuses = [status for each in guessing for status in each.result()]
+        took_s = time.monotonic() - began
+    assert set(statuses) == {401}
+    assert GUESSERS < len(statuses) <= BURST + FAILURES_PER_S * took_s + GUESSERS
+
+
+def test_a_user_who_uses_many_codes_keeps_nobody_else_from_logging_in(
+    server: ServerProcess, page: Api, carol: Api, directory: Path
+) -> None:
+    pem = certificate(server.ca_path.parent, Shown("ca", "mallory"), directory / "mallory.pem")
+    with Api(server, "", certificate=pem) as mallory:
+        # More than are allowed while they are used: a second brings another one.
+        statuses = (log_in(page, {"code": code_of(mallory)}).status for _ in itertools.count())
+        used = list(itertools.takewhile(lambda status: status == 200, statuses))
+        assert len(used) >= CODES_BURST
     log_in(page, {"code": code_of(carol)}).ok()
 
 
@@ -379,7 +430,7 @@ def test_the_configuration_has_nothing_secret(page: Api) -> None:
     assert answer.ok() == {"readOnly": False, "oidc": None}
 
 
-def test_redeemed_codes_are_no_objects(api: Api, page: Api, carol: Api) -> None:
+def test_used_codes_are_no_objects(api: Api, page: Api, carol: Api) -> None:
     log_in(page, {"code": code_of(carol)}).ok()
     listed = api.get("/api/v1/configmaps").ok()
     assert "console" not in str(listed)

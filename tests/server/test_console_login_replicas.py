@@ -48,7 +48,7 @@ def attempt(server: ServerProcess, code: str) -> int:
         return log_in(page, {"code": code}).status
 
 
-def test_a_code_is_redeemed_once_wherever_it_is_used(
+def test_a_code_is_used_once_wherever_it_is_used(
     servers: tuple[ServerProcess, ServerProcess], carol: Api
 ) -> None:
     code = code_of(carol)
@@ -70,7 +70,7 @@ def test_a_session_of_one_server_is_one_of_the_other(
             assert log_in(there, {}, Cookie=cookie_of(answer)).ok()["user"]["username"] == "carol"
 
 
-def test_redeemed_codes_expire(
+def test_used_codes_expire(
     etcd: EtcdProcess, servers: tuple[ServerProcess, ServerProcess], carol: Api
 ) -> None:
     assert attempt(servers[0], code_of(carol)) == 200

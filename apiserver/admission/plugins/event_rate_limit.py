@@ -8,13 +8,13 @@ Source: kubernetes, plugin/pkg/admission/eventratelimit.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.configuration.event_rate_limit import NAMESPACE, SERVER, USER, EventLimit
 from apiserver.catalogue.core.resource_quotas.usage import resources_without_quota
+from apiserver.load.token_bucket import KeyedTokenBuckets
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import Document
@@ -36,7 +36,9 @@ class EventRateLimit(Plugin):
         self, limits: Sequence[EventLimit], brand: Brand, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """clock: seconds since some time."""
-        self._limits = [_Limit(each, clock) for each in limits]
+        self._limits = [
+            (each.type, KeyedTokenBuckets(each.qps, each.burst, each.cache_size, clock)) for each in limits
+        ]
         self.handled = writes(*resources_without_quota(brand))
 
     async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
@@ -44,32 +46,12 @@ class EventRateLimit(Plugin):
         if attributes.is_dry_run:
             return
         refusal = None
-        for limit in self._limits:
-            key = _key(limit.limit.type, attributes, new)
-            if not limit.accepts(key):
-                refusal = f"limit reached on type {limit.limit.type} for key {key}"
+        for type_, buckets in self._limits:
+            key = _key(type_, attributes, new)
+            if not buckets.take(key):
+                refusal = f"limit reached on type {type_} for key {key}"
         if refusal is not None:
             raise TooManyEvents(f"Too many requests: {refusal}")
-
-
-class _Limit:
-    """The buckets of one limit: the tokens of each key at a time."""
-
-    def __init__(self, limit: EventLimit, clock: Callable[[], float]) -> None:
-        self.limit = limit
-        self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # the one used last at the end
-
-    def accepts(self, key: str) -> bool:
-        """Takes a token for the key, and returns whether there was one."""
-        now, burst = self._clock(), self.limit.burst
-        tokens, then = self._buckets.pop(key, (float(burst), now))
-        tokens = min(float(burst), tokens + (now - then) * self.limit.qps)
-        is_accepted = tokens >= 1
-        self._buckets[key] = (tokens - is_accepted, now)
-        if len(self._buckets) > self.limit.cache_size:
-            self._buckets.popitem(last=False)
-        return is_accepted
 
 
 def _key(type_: str, attributes: AdmissionAttributes, event: Document) -> str:

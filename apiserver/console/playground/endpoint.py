@@ -13,7 +13,6 @@ from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cel.library.authorizer import CheckAttributes, DecisionValue
 from apiserver.cel.types import DYN, Type
 from apiserver.cel.values import EvaluationError
-from apiserver.console.asked_documents import read_sized_document
 from apiserver.console.playground.answers import Answer, Effort
 from apiserver.console.playground.policy_expression import (
     ObjectType,
@@ -23,6 +22,7 @@ from apiserver.console.playground.policy_expression import (
 )
 from apiserver.console.playground.question import Kind, Question, question_of
 from apiserver.console.playground.rule_expression import evaluate_rule
+from apiserver.console.query_bodies import read_sized_query
 from apiserver.controllers.policy_type_checking.schema_types import type_of
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import BodyParser
@@ -64,8 +64,8 @@ class Playground:
         self._version, self._extensions = version, extensions
 
     async def respond(self, call: ApiCall) -> None:
-        """Answer a question. Raises BadRequest, TooManyRequests, and as `read_sized_document`."""
-        document, size = await read_sized_document(call, self._parser)
+        """Answer a question. Raises BadRequest, TooManyRequests, and as `read_sized_query`."""
+        document, size = await read_sized_query(call, self._parser)
         question = question_of(document)
         resource = None if question.resource is None else await self._resource(call, question)
         answer = self._rule_answer if question.kind is Kind.RULE else self._policy_answer

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.console.small_documents import VALUES_MAX, parse_small_document
+from apiserver.console.json_bodies import VALUES_MAX, parse_json_body
 from apiserver.endpoints.bodies import Body, size_class_of
 from apiserver.endpoints.handlers import apply_bodies
 from apiserver.endpoints.handlers.decoding import Decoder
@@ -54,10 +54,10 @@ _NAMES: Final = (
     words=b'{ } [ ] , : " \\u "code" "token" "oidc" null',
     is_json=True,
 )
-def small_documents(data: bytes) -> None:
+def login_bodies(data: bytes) -> None:
     """What anybody can send to log in to the console."""
     try:
-        document = parse_small_document(data)
+        document = parse_json_body(data)
     except BadRequest as error:
         require_client_error(error, data)
         return

@@ -106,7 +106,7 @@ _SEALED_TEXT: Final = _SEALED.seal({}, _NOW + 60)
     _SEALED_TEXT.encode(),
     b"console-code.",
     b"console-code." + b"A" * 38,
-    b"console-cookie." + _SEALED_TEXT.partition(".")[2].encode(),
+    b"console-login." + _SEALED_TEXT.partition(".")[2].encode(),
     words=b"console-code. console-session. . = - _",
 )
 def sealed_texts(data: bytes) -> None:

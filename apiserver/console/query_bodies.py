@@ -14,16 +14,16 @@ from apiserver.meta.vocabulary import Document
 _SHOWN_MAX = 256
 
 
-async def read_document(call: ApiCall, parser: BodyParser) -> Any:
+async def read_query(call: ApiCall, parser: BodyParser) -> Any:
     """Returns the document in the body of a request, of any type.
 
     Raises BadRequest, also for repeated fields, UnsupportedMediaType, and as `read_body`.
     """
-    return (await read_sized_document(call, parser))[0]
+    return (await read_sized_query(call, parser))[0]
 
 
-async def read_sized_document(call: ApiCall, parser: BodyParser) -> tuple[Any, SizeClass]:
-    """Returns the document as `read_document` does, and how much work it may cause."""
+async def read_sized_query(call: ApiCall, parser: BodyParser) -> tuple[Any, SizeClass]:
+    """Returns the document as `read_query` does, and how much work it may cause."""
     body = await read_body(call)
     return await call.offload.run(body.size, _parsed, body, parser), body.size
 

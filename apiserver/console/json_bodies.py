@@ -29,10 +29,10 @@ ARRIVAL_S: Final = 10.0
 _HEADERS: Final[Mapping[str, str]] = {hdrs.CACHE_CONTROL: "no-store"}
 
 
-async def read_small_document(call: ApiCall) -> Document:
+async def read_json_body(call: ApiCall) -> Document:
     """Returns the JSON object that is the body of a request.
 
-    Raises UnsupportedMediaType, RequestEntityTooLarge, BodyTooSlow, and as `parse_small_document` does.
+    Raises UnsupportedMediaType, RequestEntityTooLarge, BodyTooSlow, and as `parse_json_body` does.
     """
     headers = call.request.headers
     if base_type(headers.get(hdrs.CONTENT_TYPE, "")) != JSON:
@@ -42,10 +42,10 @@ async def read_small_document(call: ApiCall) -> Document:
         raise BadRequest("the only supported transfer coding is chunked")
     if headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
-    return parse_small_document(await _read(call))
+    return parse_json_body(await _read(call))
 
 
-def parse_small_document(body: bytes) -> Document:
+def parse_json_body(body: bytes) -> Document:
     """Returns the JSON object in a body. Raises BadRequest, also for repeated fields."""
     if values_in(body) > VALUES_MAX:
         raise BadRequest(f"the body has more than {VALUES_MAX} values")
@@ -83,7 +83,7 @@ async def _read(call: ApiCall) -> bytes:
     return bytes(body)
 
 
-async def send_small_document(
+async def send_json(
     call: ApiCall, document: Document, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> None:
     """Send a JSON object, which nobody may keep."""
