@@ -6,9 +6,10 @@ conversion webhook.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -57,11 +58,11 @@ class ConversionFunctions:
         functions = self._functions()
         by_source: dict[str, list[int]] = {}
         for index, each in enumerate(objects):
-            by_source.setdefault(_version_of(each["apiVersion"]), []).append(index)
+            by_source.setdefault(each["apiVersion"], []).append(index)
         converted = list(objects)
         for source, indexes in by_source.items():
             documents = [objects[index] for index in indexes]
-            for step in self._path(functions, source, target, documents[0]):
+            for step in self._path(functions, _version_of(source), target, documents[0]):
                 api_version = f"{group}/{step.target}"
                 documents = await self._convert_all(functions[step], step, documents, api_version)
             for index, document in zip(indexes, documents, strict=True):
@@ -99,16 +100,15 @@ class ConversionFunctions:
             batch = _next_batch(documents, len(converted), self._objects_max(hook, step))
             began = time.perf_counter()
             try:
-                given = await hook.call({"objects": batch, "desiredAPIVersion": desired})
+                given = await hook.call({"objects": batch.encoded, "desiredAPIVersion": desired})
             except HookFailed as error:
                 if error.failure is Failure.TIMEOUT:
                     self._seconds[step] = hook.info.timeout_s  # Next time, the batches are smaller.
                 self._metrics.called(time.perf_counter() - began, WebhookFailure.CALL)
                 raise _failed(documents[0], str(error)) from None
             took_s = time.perf_counter() - began
-            self._seconds[step] = took_s / len(batch)
-            originals = documents[len(converted) : len(converted) + len(batch)]
-            converted += await self._checked(hook, originals, given.get("objects"), desired, took_s)
+            self._seconds[step] = took_s / len(batch.originals)
+            converted += await self._checked(hook, batch, given.get("objects"), desired, took_s)
         return converted
 
     def _objects_max(self, hook: ExtensionHook, step: Conversion) -> int:
@@ -120,11 +120,12 @@ class ConversionFunctions:
         return max(1, min(REQUEST_OBJECTS_MAX, int(batch_s / max(seconds, 1e-9))))
 
     async def _checked(
-        self, hook: ExtensionHook, originals: Sequence[Document], given: Any, desired: str, took_s: float
+        self, hook: ExtensionHook, batch: _Batch, given: Any, desired: str, took_s: float
     ) -> list[Document]:
         """Returns what a function has returned, with the identities of the originals. Raises
         ConversionFailed.
         """
+        originals = batch.originals
 
         def refused(failure: WebhookFailure, why: str) -> ConversionFailed:
             self._metrics.called(took_s, failure)
@@ -136,11 +137,11 @@ class ConversionFunctions:
             text = f"{len(given)} objects, expected {len(originals)}"
             raise refused(WebhookFailure.PARTIAL_RESPONSE, text)
         checked, turn = [], Turn()
-        for original, each in zip(originals, given, strict=True):
+        for original, sent, each in zip(originals, batch.sent, given, strict=True):
             if turn.is_over():
                 await turn.next()
             try:
-                checked.append(with_original_identity(original, each, desired))
+                checked.append(with_original_identity(original, each, desired, sent))
             except InvalidObject as error:
                 text = f"an invalid object for {_place(original)}: {error}"
                 raise refused(WebhookFailure.INVALID_OBJECT, text) from None
@@ -161,27 +162,34 @@ def _place(document: Document) -> str:
     return "/".join(filter(None, (meta.get("namespace"), meta.get("name"))))
 
 
-def _without_owners(document: Document) -> Document:
-    """Returns a document without managedFields: they are half of many objects, and stay as they are."""
-    meta = document["metadata"]
-    if "managedFields" not in meta:
-        return document
-    meta = meta.copy()
-    del meta["managedFields"]
-    return {**document, "metadata": meta}
+class _Batch(NamedTuple):
+    """Documents that a function gets together. sent: their metadata as the function gets it."""
+
+    originals: Sequence[Document]
+    sent: Sequence[Document]
+    encoded: Sequence[orjson.Fragment]
 
 
-def _next_batch(documents: Sequence[Document], begin: int, objects_max: int) -> list[orjson.Fragment]:
-    """Returns the next documents, encoded, of which there is at least one. Raises ConversionFailed."""
-    batch: list[orjson.Fragment] = []
+def _next_batch(documents: Sequence[Document], begin: int, objects_max: int) -> _Batch:
+    """Returns the next documents, of which there is at least one. Raises ConversionFailed.
+
+    They are sent without managedFields, which are half of many objects, and stay as they are.
+    """
+    sent: list[Document] = []
+    fragments: list[orjson.Fragment] = []
     size = 0
-    for index in range(begin, min(begin + objects_max, len(documents))):
+    for document in itertools.islice(documents, begin, begin + objects_max):
+        meta = document["metadata"]
+        if "managedFields" in meta:
+            meta = meta.copy()
+            del meta["managedFields"]
         try:
-            encoded = orjson.dumps(_without_owners(documents[index]))
+            encoded = orjson.dumps({**document, "metadata": meta})
         except orjson.JSONEncodeError:
             raise ConversionFailed("an object is nested too deeply to be converted") from None
         size += len(encoded)
-        if batch and size > REQUEST_BYTES_MAX:
+        if sent and size > REQUEST_BYTES_MAX:
             break
-        batch.append(orjson.Fragment(encoded))
-    return batch
+        sent.append(meta)
+        fragments.append(orjson.Fragment(encoded))
+    return _Batch(documents[begin : begin + len(sent)], sent, fragments)

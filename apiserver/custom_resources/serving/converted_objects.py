@@ -21,11 +21,13 @@ class InvalidObject(Exception):
     """A converted object is not a version of the original one."""
 
 
-def with_original_identity(original: Document, given: Any, desired: str) -> Document:
+def with_original_identity(
+    original: Document, given: Any, desired: str, sent: Document | None = None
+) -> Document:
     """Returns a converted object with the original's metadata, except for labels and annotations.
 
-    given: the converted object, which is changed. desired: the apiVersion that it was converted to. Raises
-    InvalidObject.
+    given: the converted object, which is changed. desired: the apiVersion that it was converted to. sent: the
+    original's metadata as far as it was sent to be converted, if the caller has it. Raises InvalidObject.
     """
     if given is None:
         # Go's decoder leaves out null, and nothing is left to parse.
@@ -45,6 +47,9 @@ def with_original_identity(original: Document, given: Any, desired: str) -> Docu
     if not isinstance(meta, dict):
         raise InvalidObject(f"invalid metadata of type {json_type(meta)} in converted object")
     original_meta = original["metadata"]
+    if sent is not None and meta == sent:  # Most conversions change nothing here.
+        given["metadata"] = original_meta.copy()
+        return given
     for field in _IDENTITY:
         expected, received = original_meta.get(field), meta.get(field)
         if expected != received and (expected or received):

@@ -23,7 +23,13 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 import orjson
 
 from apiserver.load.offload import Offload
-from apiserver.load.size_class import SizeClass, size_class, size_class_of_defaults, size_class_of_document
+from apiserver.load.size_class import (
+    LARGE_BYTES,
+    SizeClass,
+    size_class,
+    size_class_of_defaults,
+    size_class_of_document,
+)
 from apiserver.meta.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
 from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.registry.guard import TransactionGuard
@@ -297,10 +303,13 @@ class CustomResourceCodec:
     async def _convert(self, objects: Sequence[StoredObject]) -> Mapping[StoredObject, StoredObject]:
         offload = self._versions.offload
         views: dict[StoredObject, StoredObject] = {}
-        for stored in objects:
-            if not self._needs_webhook(stored):
-                views[stored] = await offload.run_begun(self._size(stored), self._view, stored)
-        others = [each for each in objects if each not in views]
+        # In most lists, they are all of one kind.
+        head, has_webhook = self._head, self._versions.webhook is not None
+        others = [each for each in objects if each.head != head] if has_webhook else []
+        if len(others) < len(objects):
+            for stored in objects:
+                if not self._needs_webhook(stored):
+                    views[stored] = await offload.run_begun(self._size(stored), self._view, stored)
         for begin in range(0, len(others), CONVERTED_AT_ONCE):
             views |= await self._convert_by_webhook(others[begin : begin + CONVERTED_AT_ONCE])
         return views
@@ -320,11 +329,11 @@ class CustomResourceCodec:
                     await turn.next()
                 # Most are not pruned, and stay as they are encoded here.
                 encoded = encode(document, self._head)
-                if (size := size_class(len(encoded))) is SizeClass.SMALL:
+                if len(encoded) <= LARGE_BYTES:
                     views[stored] = self._view_of_converted(stored, document, encoded)
                 else:
                     work = partial(self._view_of_converted, stored, document, encoded)
-                    views[stored] = await offload.run_begun(size, work)
+                    views[stored] = await offload.run_begun(size_class(len(encoded)), work)
         except TooDeep:
             raise ServiceUnavailable(
                 f"conversion webhook for {self._versions.kind} returned an object that is nested too deeply"
