@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 FORMAT: Final = 3
 _IN_MEMORY: Final = ":memory:"
+# How long a write waits for another process, in milliseconds.
+_BUSY_MS: Final = 5_000
 # IDs of keys and authors that are kept in memory, of each.
 _IDS_MAX: Final = 4_096
 
@@ -89,7 +91,9 @@ class Segment:
         self.path, self._cipher, self._digest = path, cipher, digest
         name = _IN_MEMORY if path is None else f"{path.absolute().as_uri()}?mode={'ro' if follows else 'rwc'}"
         with sqlite_errors():
-            self._connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, uri=True)
+            self._connection = sqlite3.connect(
+                name, _BUSY_MS / 1000, isolation_level=None, check_same_thread=False, uri=True
+            )
         try:
             with sqlite_errors():
                 if follows:
@@ -256,6 +260,17 @@ class Segment:
         """Remove what purges and rewrites may have left. Raises OSError."""
         with sqlite_errors(), self.reader.lock:
             purges.clean(self._connection)
+
+    def shrink(self) -> None:
+        """Do the same if it need not wait for another process that reads the file. Raises SegmentDamaged."""
+        with sqlite_errors():
+            self._connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            self.clean()
+        except OSError as error:
+            log.info("%s gets smaller later: %s", self.path, error)
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
 
     @contextmanager
     def _purging(self) -> Iterator[None]:

@@ -254,7 +254,7 @@ class UndoLog:
                     if (found := segment.old_rows(before_ms, is_wanted)) is not None:
                         return segment, found
                     if segment is not self._segments[-1]:
-                        segment.clean()
+                        segment.shrink()
         return None
 
     def thin(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import sqlite3
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -235,4 +237,25 @@ def test_what_was_interrupted_is_done_again(tmp_path: Path, when: str) -> None:
             log.thin(first, model.live.get, model.revision, fail)
     assert log.old_rows(10**12, is_thin) == first
     assert thin(log, model, 10**12) == 3 * KEYS_MAX
+    log.close()
+
+
+def test_files_that_are_read_meanwhile_get_smaller_later(tmp_path: Path) -> None:
+    """Neither does the thread that records wait, nor is the rest kept."""
+    directory = tmp_path / "history"
+    log, model, source = UndoLog(directory, SMALL), Model(), random.Random(1)
+    for number in range(150):
+        model.write(f"/thin/{number % 3}", b"major|" + source.randbytes(1_500))
+        model.record(log)
+    first, *_ = files = sorted(directory.glob("*.history"))
+    assert len(files) > 2
+    with contextlib.closing(sqlite3.connect(first)) as reading:
+        reading.execute("BEGIN")
+        reading.execute("SELECT count(*) FROM changes").fetchone()
+        # Of each key, a file keeps the first version and the last one.
+        assert thin(log, model, 10**12) == 147 - 3 * len(files)
+        before = first.stat().st_size
+    assert log.old_rows(10**12, is_thin) is None
+    assert first.stat().st_size < before
+    check_states(model, log, dropped_versions(model, log), model.revision - 60)
     log.close()
