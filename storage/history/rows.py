@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from apiserver.storage.history.changes import Author, Change, EncodedValue, RecordedChange, Span
 from apiserver.storage.history.damage import SegmentDamaged
@@ -18,11 +18,16 @@ WRITE_BITS: Final = 16
 _UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Authors that are kept decoded: a megabyte, if clients send texts as long as they may be.
 AUTHORS_KEPT_MAX: Final = 64
+# As in `storage.embedded.writer`: rows that are inserted together wait for the interpreter's lock once. It is
+# a power of two, as `parts` makes parts of such sizes.
+ROWS_INSERTED_MAX: Final = 64
 # What `recorded` and `encoded_value` take.
 COLUMNS: Final = "c.id, c.since, c.value, c.deltas, c.is_deletion, c.at_ms, a.author, c.audit_id, c.checksum"
 FROM: Final = "FROM changes c JOIN keys k ON k.id = c.key JOIN authors a ON a.id = c.author"
 NEWEST_FIRST: Final = f"SELECT k.key, {COLUMNS} {FROM} WHERE c.id BETWEEN ? AND ? ORDER BY c.id DESC"
 ID_MAX: Final = (1 << 63) - 1
+
+_T = TypeVar("_T")
 
 
 def numbered(changes: Iterable[Change]) -> Iterator[tuple[int, Change]]:
@@ -98,3 +103,13 @@ def _audit_text(audit_id: bytes) -> str:
         return audit_id[1:].decode()
     digits = audit_id[1:].hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yields items in parts of few sizes: SQLite keeps a compiled statement for each number of parameters."""
+    at, size = 0, ROWS_INSERTED_MAX
+    while at < len(items):
+        while size > len(items) - at:
+            size //= 2
+        yield items[at : at + size]
+        at += size

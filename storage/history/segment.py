@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from apiserver.storage.history import deltas, purges, rewrites, thinning
 from apiserver.storage.history.changes import Author, Change, Cipher, RecordedChange, Span
@@ -28,6 +28,7 @@ from apiserver.storage.history.rows import (
     audit_bytes,
     checksum,
     numbered,
+    parts,
     position_after,
     recorded,
 )
@@ -48,7 +49,8 @@ CREATE TABLE keys (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
 CREATE TABLE authors (id INTEGER PRIMARY KEY, author TEXT NOT NULL UNIQUE);
 -- The revisions of which all changes are here, and when the first of them was the newest.
 CREATE TABLE spans (after INTEGER PRIMARY KEY, until INTEGER NOT NULL, at_ms INTEGER NOT NULL);
--- `deltas`: how many rows of the key there are since the last one whose value is whole; 0 if this one's is.
+-- `deltas`: how many rows of the key there are since the last one whose value is whole, which may be in a
+-- segment before; 0 if this one's is.
 -- `value`: see `deltas.py`; NULL if the key was created.
 -- `id` is the revision, and what of its transaction this is: rows are appended, and pages are full.
 CREATE TABLE changes (
@@ -65,14 +67,16 @@ CREATE TABLE changes (
 );
 CREATE INDEX changes_by_key ON changes (key);
 """
-# As in `storage.embedded.writer`: rows that are inserted together wait for the interpreter's lock once. It is
-# a power of two, as `_parts` makes parts of such sizes.
-ROWS_INSERTED_MAX: Final = 64
 _FIND_KEYS: Final = "SELECT key, id FROM keys WHERE key IN "
 _INSERT_KEYS: Final = "INSERT INTO keys (key) VALUES "
 _INSERT: Final = "INSERT INTO changes VALUES "
 _ROW: Final = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_LAST_DELTAS: Final = """
+    SELECT k.key, c.deltas FROM keys k
+    CROSS JOIN changes c ON c.id = (SELECT max(id) FROM changes WHERE key = k.id) WHERE k.key IN ({})
+"""
 _T = TypeVar("_T")
+DeltasBefore: TypeAlias = Callable[[Sequence[str]], Mapping[str, int]]
 
 
 class Segment:
@@ -82,12 +86,19 @@ class Segment:
     """
 
     def __init__(
-        self, path: Path | None, cipher: Cipher, digest: KeyDigests, *, follows: bool = False
+        self,
+        path: Path | None,
+        cipher: Cipher,
+        digest: KeyDigests,
+        *,
+        follows: bool = False,
+        deltas_before: DeltasBefore = lambda keys: {},
     ) -> None:
         """Opens the file, or makes it. Raises SegmentDamaged, SegmentOutdated, OSError.
 
-        follows: whether another process writes it.
+        follows: whether another process writes it. deltas_before: `last_deltas` of all segments before it.
         """
+        self._deltas_before = deltas_before
         self.path, self._cipher, self._digest = path, cipher, digest
         name = _IN_MEMORY if path is None else f"{path.absolute().as_uri()}?mode={'ro' if follows else 'rwc'}"
         with sqlite_errors():
@@ -223,7 +234,7 @@ class Segment:
         """
         with sqlite_errors(), self._alone:
             with self._transaction():
-                for part in _parts(list(numbered(changes))):
+                for part in parts(list(numbered(changes))):
                     self._insert(part)
                 digests = {self._digest(prefix): revision for prefix, revision in dropped.items()}
                 purges.mark_dropped(self._connection, digests)
@@ -370,7 +381,11 @@ class Segment:
             execute("INSERT OR REPLACE INTO spans VALUES (?, ?, ?)", (*span, at_ms))
 
     def _insert(self, changes: Sequence[tuple[int, Change]]) -> None:
-        self._find_ids([change.key for _, change in changes])
+        new = self._find_ids([change.key for _, change in changes])
+        replaced = {change.key for _, change in changes if change.previous is not None}
+        if first := [key for key in new if key in replaced]:
+            counts = self._deltas_before(first)
+            self._deltas.update((self._key_ids[key], count) for key, count in counts.items())
         values: list[object] = []
         for row_id, change in changes:
             values += self._row(row_id, change)
@@ -409,20 +424,22 @@ class Segment:
             found = 0 if row is None else int(row[0])
         return found
 
-    def _find_ids(self, keys: Sequence[str]) -> None:
-        """Look up the IDs of keys together, and give one to each that has none."""
+    def _find_ids(self, keys: Sequence[str]) -> Sequence[str]:
+        """Look up the IDs of keys together, and give one to each that has none. Returns these keys."""
         if len(self._key_ids) >= _IDS_MAX or len(self._deltas) >= _IDS_MAX:
             self._key_ids.clear()
             self._deltas.clear()
         execute = self._connection.execute
-        for part in _parts([key for key in dict.fromkeys(keys) if key not in self._key_ids]):
+        for part in parts([key for key in dict.fromkeys(keys) if key not in self._key_ids]):
             self._key_ids.update(execute(_FIND_KEYS + f"({', '.join('?' * len(part))})", part))
-        for part in _parts([key for key in dict.fromkeys(keys) if key not in self._key_ids]):
+        new = [key for key in dict.fromkeys(keys) if key not in self._key_ids]
+        for part in parts(new):
             last = execute(_INSERT_KEYS + ", ".join(["(?)"] * len(part)), part).lastrowid
             assert last is not None
             # SQLite counts up from the largest ID that there is. A purge may have deleted larger ones, but
             # also all rows that had them, and what was kept here of them.
             self._key_ids.update(zip(part, range(last - len(part) + 1, last + 1), strict=True))
+        return new
 
     def _new_author(self, author: Author) -> tuple[str, int]:
         """Returns an author as text, and the row that has it."""
@@ -449,19 +466,21 @@ class Segment:
         rows = self._rows(f"{NEWEST_FIRST} LIMIT 1", (0, ID_MAX))
         return (rows[0][0], recorded(rows[0][0], rows[0][1:])) if rows else None
 
+    def last_deltas(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Returns the column `deltas` of the last change of each of some keys that has one.
+
+        Raises SegmentDamaged, OSError.
+        """
+        found: dict[str, int] = {}
+        with sqlite_errors(), self._alone:
+            for part in parts(keys):
+                query = _LAST_DELTAS.format(", ".join("?" * len(part)))
+                found.update(self._connection.execute(query, part))
+        return found
+
     def _rows(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with sqlite_errors():
             return self._connection.execute(query, values).fetchall()
-
-
-def _parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Yields items in parts of few sizes: SQLite keeps a compiled statement for each number of parameters."""
-    at, size = 0, ROWS_INSERTED_MAX
-    while at < len(items):
-        while size > len(items) - at:
-            size //= 2
-        yield items[at : at + size]
-        at += size
 
 
 def spans_of(segments: Sequence[Segment]) -> Sequence[Span]:

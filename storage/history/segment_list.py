@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Final, NamedTuple
@@ -106,7 +106,7 @@ class SegmentList:
                 continue
             self._next_number = int(path.stem) + 1
             try:
-                self.segments.append(Segment(path, self._cipher, self.digest))
+                self.segments.append(self._opened(path))
             except SegmentDamaged as error:
                 put_aside(path, error)
             except SegmentOutdated as error:
@@ -222,16 +222,30 @@ class SegmentList:
 
     def _new(self) -> Segment:
         if self._directory is None:
-            return Segment(None, self._cipher, self.digest)
+            return self._opened(None)
         path = self._directory / f"{self._next_number:08}{_SUFFIX}"
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         try:
-            segment = Segment(path, self._cipher, self.digest)
+            segment = self._opened(path)
         except (OSError, SegmentDamaged, SegmentOutdated) as error:
             path.unlink()
             raise OSError(str(error)) from None
         self._next_number += 1
         return segment
+
+    def _opened(self, path: Path | None) -> Segment:
+        return Segment(path, self._cipher, self.digest, deltas_before=self._deltas_before)
+
+    def _deltas_before(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Returns `deltas` of the last change of each of some keys before the last segment."""
+        found: dict[str, int] = {}
+        for segment in self.segments[-2::-1]:
+            # An estimate is enough: what is not known only makes a chain of differences longer.
+            with self.damage_of(segment), suppress(OSError):
+                found.update(segment.last_deltas([key for key in keys if key not in found]))
+            if len(found) == len(keys):
+                break
+        return found
 
     @contextmanager
     def damage_of(self, segment: Segment) -> Iterator[None]:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from apiserver.storage.history.changes import Author, Change, KeyChange, Span
 from apiserver.storage.history.past_values import HistoryGap, PastValue, Value
 from apiserver.storage.history.rows import position_after
+from apiserver.storage.history.segment_reader import DELTAS_MAX
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from apiserver.storage.interface import KeyRange
-from tests.support.histories import ALL, KEYS, ROOMY, SMALL, Model, text
+from tests.support.histories import ALL, KEYS, ROOMY, SMALL, Keyed, Model, text
 
 WRITES = st.lists(
     st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 99).map(text), st.booleans()), max_size=60
@@ -273,4 +274,25 @@ def test_a_read_whose_segments_are_dropped_meanwhile_is_a_gap(tmp_path: Path) ->
     assert log.readable_since() > 5
     with pytest.raises(HistoryGap):
         reading.result()
+    log.close()
+
+
+@pytest.mark.parametrize("place", ["in a directory", "in memory"])
+def test_no_value_takes_more_decodings_though_there_are_several_files(tmp_path: Path, place: str) -> None:
+    cipher = Keyed(b"k")
+    log = UndoLog(tmp_path / "history" if place == "in a directory" else None, SMALL, cipher)
+    model, source = Model(), random.Random(1)
+    model.record(log)
+    for number in range(150):
+        # Some files have no change of one of them.
+        for key in ("/a/x", "/a/y")[: 1 + (number // 25) % 2]:
+            model.write(key, source.randbytes(1_500))
+        model.record(log)
+    assert len(log._segments) > 5
+    for revision in range(log.readable_since(), model.revision + 1):
+        for key in ("/a/x", "/a/y"):
+            before = cipher.decrypted
+            keys = KeyRange(key, key + "0")
+            assert model.read(log, revision, keys).get(key) == model.states[revision].get(key)
+            assert cipher.decrypted - before <= DELTAS_MAX + 1
     log.close()
