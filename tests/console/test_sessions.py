@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.support.api import Api
-from tests.support.chromium import Browser, Visit
+from tests.support.chromium import WITHIN_MS, Browser, Visit
 from tests.support.eventually import until
 from tests.support.objects import config_map
 from tests.support.server_process import ServerProcess
@@ -39,6 +41,25 @@ async def test_a_code_logs_in_once_and_the_cookie_after_a_reload(visit: Visit, a
     await page.get_by_role("dialog", name="Log in").wait_for()
     await visit.show(f"#code={code}")
     await page.get_by_role("alert").wait_for()
+
+
+async def test_the_first_requests_wait_for_no_module(visit: Visit, api: Api) -> None:
+    """They are most of the time until something is shown."""
+    asked: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hold(route: Any) -> None:
+        """Answers once the page has asked for all that it shows first."""
+        wanted = {"/console/session", "/api", "/apis"}
+        while wanted:
+            wanted.discard(await asyncio.wait_for(asked.get(), WITHIN_MS / 1000))
+        await route.continue_()
+
+    visit.page.on("request", lambda request: asked.put_nowait(urlsplit(request.url).path))
+    await visit.page.route("**/main.js", hold)
+    await visit.page.goto(f"{visit.url}#code={code_of(api)}")
+    await visit.page.get_by_text("mutatingwebhookconfigurations").wait_for()
+    while not asked.empty():
+        assert asked.get_nowait() not in ("/api", "/apis")
 
 
 async def test_a_link_takes_over_no_session(visit: Visit, api: Api) -> None:

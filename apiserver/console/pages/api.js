@@ -1,5 +1,6 @@
 /** Requests to the API, as any other client makes them. */
-import { currentToken, renew, ROOT } from "./session.js";
+import { ROOT } from "./first_requests.js";
+import { currentToken, renew } from "./session.js";
 import { values } from "./yaml_lines.js";
 
 export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";

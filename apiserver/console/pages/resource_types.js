@@ -1,5 +1,7 @@
 /** The types that the server serves, by its discovery. They are kept up to date. */
 import { ApiError, getJson } from "./api.js";
+import { DISCOVERY, DISCOVERY_LIST, takeDiscovery } from "./first_requests.js";
+import { currentToken } from "./session.js";
 import { computed, signal } from "./vendor/preact.js";
 
 /**
@@ -17,8 +19,6 @@ import { computed, signal } from "./vendor/preact.js";
  * @property {boolean} isPreferred of the versions that have this resource, the first
  */
 
-const ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
 /** All types, in the order of the server. */
 export const types = signal(/** @type {ResourceType[]} */ ([]));
 /** Those that are listed, each once: in its preferred version. */
@@ -30,10 +30,9 @@ let tags = ["", ""];
 
 /** Reads discovery. Types change only if it did. */
 export async function refresh() {
-  const found = await Promise.all([
-    getJson("/api", { accept: ACCEPT }),
-    getJson("/apis", { accept: ACCEPT }),
-  ]);
+  const found =
+    (await takeDiscovery(currentToken())) ??
+    (await Promise.all(DISCOVERY.map((path) => getJson(path, { accept: DISCOVERY_LIST }))));
   const now = found.map((each) => JSON.stringify(each));
   if (now.every((text, at) => text === tags[at])) return;
   tags = now;

@@ -2,6 +2,7 @@
  * Who uses the page. The token is in memory only. After a reload, the session's cookie, which no script can
  * read, brings a new one.
  */
+import { askForSession, codeInUrl, ROOT } from "./first_requests.js";
 import { signal } from "./vendor/preact.js";
 
 /** @typedef {{username: string, groups: string[]}} User */
@@ -9,8 +10,6 @@ import { signal } from "./vendor/preact.js";
 /** @typedef {{authorizationEndpoint: string, clientID: string, scopes: string}} Oidc */
 /** @typedef {{readOnly: boolean, oidc: Oidc | null}} Config */
 
-/** Where the API is: the console is below its root. */
-export const ROOT = new URL("..", document.baseURI);
 // A token is renewed when so much of its life is over.
 const RENEWED_AFTER = 0.8;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -78,7 +77,7 @@ async function readConfig() {
 
 /** Takes a login code out of the URL; empty if there is none. */
 function takeCode() {
-  const code = new URLSearchParams(location.hash.slice(1)).get("code") ?? "";
+  const code = codeInUrl();
   if (code) {
     history.replaceState(null, "", "#/");
     dispatchEvent(new HashChangeEvent("hashchange"));
@@ -94,30 +93,23 @@ async function offer(code) {
 
 /**
  * Opens a session; without a proof the one of the cookie. Returns whether there is one now.
- * @param {{code?: string, token?: string, oidc?: {code: string, verifier: string, redirectURI: string}}} proof
+ * @param {import("./first_requests.js").Proof} proof
  * @param {string} [reason] what to say if it fails, instead of the server's answer
  * @param {boolean} [asks] whether to ask for a login if it fails
  */
 export async function open(proof, reason, asks = true) {
-  let answer;
-  try {
-    answer = await fetch(new URL("console/session", ROOT), {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(proof),
-    });
-  } catch {
+  const { status, body } = await askForSession(proof);
+  if (status === 0) {
     login.value = { isWanted: !user.value, reason: "The server cannot be reached." };
     return false;
   }
-  const body = await answer.json().catch(() => ({}));
-  if (answer.status === 200) {
+  if (status === 200) {
     begun(body);
     return true;
   }
   // A code that is refused ends no session that there is.
   if (asks && !(proof.code && user.value)) {
-    const said = answer.status === 204 ? "" : (body.message ?? `The server answered ${answer.status}.`);
+    const said = status === 204 ? "" : (body.message ?? `The server answered ${status}.`);
     login.value = { isWanted: true, reason: reason ?? said };
   }
   return false;

@@ -3,7 +3,8 @@
  * A watch that was interrupted goes on after the last event that it has had.
  */
 import { ApiError, request } from "./api.js";
-import { base64url, currentToken, login, onNewToken, renew, ROOT, user } from "./session.js";
+import { ROOT } from "./first_requests.js";
+import { base64url, currentToken, login, onNewToken, renew, user } from "./session.js";
 import { effect, signal } from "./vendor/preact.js";
 
 const PROTOCOL = "watches.v1";
