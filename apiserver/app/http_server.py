@@ -39,7 +39,7 @@ from apiserver.endpoints.profiles import Profiles
 from apiserver.endpoints.recent_requests import REQUESTS_PATH, RecentRequestList
 from apiserver.endpoints.removal_rehearsal import RemovalRehearsal
 from apiserver.endpoints.representation import StatusEncoder
-from apiserver.endpoints.request_handler import request_handler
+from apiserver.endpoints.request_handler import HandlerOptions, request_handler
 from apiserver.endpoints.request_log import RequestLog, sample_traces
 from apiserver.endpoints.request_slots import SlotLimits
 from apiserver.endpoints.routes import AggregatedVersions, NonResourceEndpoints, ResourceHandlers, Routes
@@ -245,9 +245,11 @@ def build_http_server(
             core.offload,
             status_encoder,
             RequestLog(core.recent_requests),
-            serves_past=core.history is not None,
-            follows_item_watch=config.deviations.item_watch,
-            goaway_chance=config.serving.goaway_chance,
+            HandlerOptions(
+                follows_item_watch=config.deviations.item_watch,
+                serves_past=core.history is not None,
+                goaway_chance=config.serving.goaway_chance,
+            ),
         ),
         loop_monitor=core.metrics.event_loop,
     )

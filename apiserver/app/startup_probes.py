@@ -19,7 +19,7 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.representation import StatusEncoder
-from apiserver.endpoints.request_handler import request_handler
+from apiserver.endpoints.request_handler import HandlerOptions, request_handler
 from apiserver.endpoints.request_log import RequestLog
 from apiserver.meta.errors import ServiceUnavailable
 
@@ -42,7 +42,7 @@ async def answering_probes(
             core.offload,
             StatusEncoder(core.brand, core.meta_encoders, has_cbor=config.has_cbor),
             RequestLog(core.recent_requests),
-            follows_item_watch=config.deviations.item_watch,
+            HandlerOptions(follows_item_watch=config.deviations.item_watch),
         )
     )
     limits = ConnectionLimits(config.serving.max_connections, config.serving.max_connections_per_client)

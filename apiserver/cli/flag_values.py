@@ -114,7 +114,7 @@ def _items(is_valid: Callable[[str], object], complaint: str) -> Callable[[str],
 
 
 def origin_patterns(text: str) -> tuple[str, ...]:
-    """Parses patterns of origins. One that leaves an end of the host open allows the hosts of strangers.
+    """Parses patterns of origins. One that leaves an end of the host open allows the hosts of others.
 
     As in kube-apiserver it is enough that what pins the ends occurs in the pattern.
     """

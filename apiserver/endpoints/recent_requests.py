@@ -115,8 +115,8 @@ class _Kept:
 class RecentRequests:
     """The last requests that were slow, refused, or failed. clock: seconds since 1970.
 
-    Each outcome has its own room, and so have strangers: a client that is refused all the time, even one
-    without credentials, does not displace what is slow.
+    Each outcome is kept separately, and so are refused requests without valid credentials: a client that is
+    refused all the time does not displace what is slow.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -131,8 +131,8 @@ class RecentRequests:
         self._number += 1
         self._counts[outcome] += 1
         user = call.known_user
-        is_stranger = outcome is Outcome.REFUSED and (user is None or UNAUTHENTICATED in user.groups)
-        key = outcome, is_stranger
+        is_unauthenticated = outcome is Outcome.REFUSED and (user is None or UNAUTHENTICATED in user.groups)
+        key = outcome, is_unauthenticated
         if key not in self._kept:
             self._kept[key] = _Kept()
         # As exact as the texts are, so that `since` selects a request by its own time.

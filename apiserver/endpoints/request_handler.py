@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple
 
 from aiohttp import HttpVersion11, hdrs, web
 
@@ -20,25 +21,33 @@ from apiserver.tracing.request_trace import CURRENT_TRACE, RequestTrace
 _CHANCES = 1_000_000
 
 
+class HandlerOptions(NamedTuple):
+    """What a server makes of requests.
+
+    follows_item_watch: whether `?watch` on the path of a single object starts a watch.
+    serves_past: whether the server has a history.
+    goaway_chance: with which probability a connection closes after a response.
+    """
+
+    follows_item_watch: bool
+    serves_past: bool = False
+    goaway_chance: float = 0.0
+
+
 def request_handler(
     handle: Handler,
     clock: Callable[[], float],
     offload: Offload,
     status_encoder: StatusEncoder,
     request_log: RequestLog,
-    *,
-    follows_item_watch: bool,
-    serves_past: bool = False,
-    goaway_chance: float = 0.0,
+    options: HandlerOptions,
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     """Returns the handler that aiohttp calls for each request.
 
     handle: the outermost middleware. clock: the event loop's.
-    follows_item_watch: whether `?watch` on the path of a single object starts a watch.
-    serves_past: whether the server has a history.
-    goaway_chance: with which probability a connection closes after a response.
     """
     audit_ids = new_audit_ids()
+    follows_item_watch, serves_past, goaway_chance = options
 
     async def handle_request(request: web.BaseRequest) -> web.StreamResponse:
         malformed = ""

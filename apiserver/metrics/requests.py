@@ -227,7 +227,7 @@ def _subject(call: ServedCall, resource: ServedResource | None) -> _Subject:
     if resource is None:
         if info.is_long_running and not info.is_resource:
             verb = _CONNECT  # Its duration says nothing of how long a GET takes.
-        # What is not served has no labels: strangers could make up any number of them.
+        # What is not served has no labels: anybody could make up any number of them.
         return _NO_RESOURCE, verb, "", ""
     if verb == "PATCH" and call.is_apply:
         verb = "APPLY"

@@ -317,7 +317,7 @@ def ask_for_what_is_not_there(api: Api, namespace: str, count: int) -> None:
     stranger.close()
 
 
-def test_strangers_cannot_make_up_series(api: Api, namespace: str) -> None:
+def test_unauthenticated_clients_cannot_make_up_series(api: Api, namespace: str) -> None:
     """What is not served adds a few series, however much of it is asked for."""
 
     def series() -> int:

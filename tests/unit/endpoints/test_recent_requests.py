@@ -69,16 +69,16 @@ def test_the_newest_come_first_whatever_their_outcome() -> None:
     assert recent.counts == {Outcome.SLOW: 1, Outcome.REFUSED: 2, Outcome.FAILED: 1}
 
 
-def test_a_flood_of_one_outcome_or_of_strangers_displaces_no_others() -> None:
+def test_a_flood_of_one_outcome_or_of_unauthenticated_clients_displaces_no_others() -> None:
     recent = RecentRequests(lambda: 7.0)
-    strangers = [UserInfo(ANONYMOUS, (UNAUTHENTICATED,)), None]
+    unauthenticated = [UserInfo(ANONYMOUS, (UNAUTHENTICATED,)), None]
     for status, user in [(200, UserInfo("alice")), (403, UserInfo("bob")), (500, UserInfo("carol"))]:
         ended = call("GET", PODS)
         ended.status, ended.known_user = status, user
         recent.add(ended, 1.0)
     for number in range(3 * KEPT_MAX):
         ended = call("GET", PODS)
-        ended.status, ended.known_user = 401, strangers[number % 2]
+        ended.status, ended.known_user = 401, unauthenticated[number % 2]
         recent.add(ended, 0.0)
     found = kept(recent)
     assert len(found) == KEPT_MAX + 3
