@@ -64,10 +64,19 @@ class Result(NamedTuple):
 class Program:
     """A compiled expression, which can be evaluated any number of times, also in several threads at once."""
 
-    __slots__ = ("_cost", "_evaluate", "_frame", "_names")
+    __slots__ = ("_cost", "_evaluate", "_frame", "_names", "makes_patterns")
 
-    def __init__(self, evaluate: Evaluator, cost: int, names: Mapping[str, int], size: int) -> None:
-        self._evaluate, self._cost = evaluate, cost
+    def __init__(
+        self,
+        evaluate: Evaluator,
+        cost: int,
+        names: Mapping[str, int],
+        size: int,
+        *,
+        makes_patterns: bool = False,
+    ) -> None:
+        """makes_patterns: whether an evaluation may compile regular expressions, which are not constant."""
+        self._evaluate, self._cost, self.makes_patterns = evaluate, cost, makes_patterns
         self._names = tuple(names.items())
         self._frame: Frame = [ABSENT] * size
 
@@ -155,7 +164,9 @@ def compile_tree(node: Node) -> Program:
         code = compiler.compile(node)
     except RecursionError:
         raise ProgramError("max recursion depth exceeded") from None
-    return Program(code.evaluate, code.cost, compiler.globals, compiler.size)
+    return Program(
+        code.evaluate, code.cost, compiler.globals, compiler.size, makes_patterns=compiler.makes_patterns
+    )
 
 
 class _Compiler(Scopes[Code]):
@@ -163,6 +174,7 @@ class _Compiler(Scopes[Code]):
         super().__init__()
         self.globals: dict[str, int] = {}
         self.size = 1
+        self.makes_patterns = False
 
     def _slot(self) -> int:
         self.size += 1
@@ -294,6 +306,7 @@ class _Compiler(Scopes[Code]):
             case "@in":
                 return self._membership(args[0], args[1], *given)
         cost = sum(arg.cost for arg in args)
+        self.makes_patterns |= node.function in _WITH_PATTERNS and _pattern(node, args) is None
         if len(node.overloads) == 1 and all(map(_always_matches, given, node.overloads[0].args)):
             code = self._static_call(node, args, cost)
         else:

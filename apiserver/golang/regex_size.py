@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 # An escape of Unicode's classes stands for tens to hundreds of ranges, each of several bytes.
-_UNICODE_CLASS_SIZE: Final = 100
+UNICODE_CLASS_SIZE: Final = 100
 # Other classes: a negated one has the ranges of UTF-8.
 _CLASS_SIZE: Final = 4
 # Between two repetitions it means nothing, and keeps RE2 from joining them.
@@ -35,9 +35,10 @@ _TOKEN: Final = re.compile(
 )
 
 
-def expanded_size(pattern: str, size_max: int) -> int:
+def expanded_size(pattern: str, size_max: int, unicode_size: int = UNICODE_CLASS_SIZE) -> int:
     """Returns the number of characters, classes and branches in a pattern with expanded repetitions.
 
+    unicode_size: for how many characters a class of Unicode counts.
     For a pattern with more than `size_max` it returns any number above that. Invalid patterns have a size,
     too.
     """
@@ -56,19 +57,19 @@ def expanded_size(pattern: str, size_max: int) -> int:
             total += last * (copies - 1)
             last *= copies
         else:
-            last = _size(kind, token[0])
+            last = _size(kind, token[0], unicode_size)
             total += last
         if total > size_max:
             return total
     return sum(outer, total)
 
 
-def _size(kind: str | None, text: str) -> int:
+def _size(kind: str | None, text: str, unicode_size: int) -> int:
     if kind == "unicode":
-        return _UNICODE_CLASS_SIZE
+        return unicode_size
     if kind == "class":
         escapes = text.count(r"\p") + text.count(r"\P")
-        return max(_CLASS_SIZE, len(text) // _CLASS_SIZE) + _UNICODE_CLASS_SIZE * escapes
+        return max(_CLASS_SIZE, len(text) // _CLASS_SIZE) + unicode_size * escapes
     return len(text) if kind == "quoted" else 1
 
 

@@ -67,6 +67,12 @@ WAITING_OF_USER_MAX: Final[Mapping[LaneKey, int]] = {
     SizeClass.HUGE: 64,
     DedicatedLane.EVALUATIONS: 4,
 }
+# For each second of an evaluation its lane rests so long. A pattern is compiled in one call of C, which the
+# event loop cannot interrupt: evaluations without a pause between them would add milliseconds to every round
+# of the loop, for as long as somebody asks.
+EVALUATION_REST: Final = 4.0
+# No rest is longer: others wait for it, too.
+REST_S_MAX: Final = 5.0
 # Whose work it is if no user asks for it: the server's own, which is never refused.
 SERVER: Final = ""
 
@@ -83,11 +89,12 @@ class EncodedObject(Protocol):
 class Lane:
     """A thread, and the work that waits for it.
 
+    rest: how many seconds the thread does nothing for each second that it has worked, `REST_S_MAX` at most.
     waiting: the number of waiting pieces. done_total, refused_total: the numbers of done and refused pieces.
     busy_s: the total seconds that the thread has worked.
     """
 
-    def __init__(self, name: str, *, waiting_max: int, waiting_of_user_max: int) -> None:
+    def __init__(self, name: str, *, waiting_max: int, waiting_of_user_max: int, rest: float = 0.0) -> None:
         self.name = name
         self.waiting = 0
         self.done_total = 0
@@ -96,6 +103,8 @@ class Lane:
         self._waiting_max = waiting_max
         self._waiting_of_user_max = waiting_of_user_max
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"offload-{name}")
+        self._rest = rest
+        self._latest_s = 0.0
         self._is_busy = False
         self._turns: FairQueue[asyncio.Future[None]] = FairQueue()
 
@@ -114,6 +123,14 @@ class Lane:
         finally:
             request_trace.record("worker thread", began, self.name)
 
+    def require_place(self, user: str) -> None:
+        """Check that work of a user may wait here. Raises TooManyRequests."""
+        if user != SERVER and (
+            self.waiting >= self._waiting_max or self._turns.count(user) >= self._waiting_of_user_max
+        ):
+            self.refused_total += 1
+            raise TooManyRequests
+
     def _started(self, loop: asyncio.AbstractEventLoop, work: Callable[[], _T]) -> asyncio.Future[_T]:
         try:
             running = self._thread.submit(self._timed, work)
@@ -125,13 +142,8 @@ class Lane:
         return asyncio.wrap_future(running)
 
     async def _wait(self, loop: asyncio.AbstractEventLoop, user: str, may_refuse: bool) -> None:
-        if (
-            may_refuse
-            and user != SERVER
-            and (self.waiting >= self._waiting_max or self._turns.count(user) >= self._waiting_of_user_max)
-        ):
-            self.refused_total += 1
-            raise TooManyRequests
+        if may_refuse:
+            self.require_place(user)
         turn: asyncio.Future[None] = loop.create_future()
         self._turns.append(user, turn, is_urgent=not may_refuse)
         self.waiting += 1
@@ -150,7 +162,8 @@ class Lane:
             with SHORT_SWITCH_INTERVAL:
                 return work()
         finally:
-            self.busy_s += perf_counter() - began
+            self._latest_s = perf_counter() - began
+            self.busy_s += self._latest_s
 
     def _on_done(self, loop: asyncio.AbstractEventLoop, _: Future[_T]) -> None:
         with contextlib.suppress(RuntimeError):  # The loop has closed.
@@ -158,7 +171,11 @@ class Lane:
 
     def _after_done(self) -> None:
         self.done_total += 1
-        self._begin_next()
+        if self._rest:
+            rest_s = min(self._latest_s * self._rest, REST_S_MAX)
+            asyncio.get_running_loop().call_later(rest_s, self._begin_next)
+        else:
+            self._begin_next()
 
     def _begin_next(self) -> None:
         """Begin the work of the user who has waited longest since their last one."""
@@ -226,12 +243,13 @@ class Offload:
         What takes long waits for other evaluations only, and no other work waits for it. Raises
         TooManyRequests if too many evaluations wait. If cancelled, it is as with `run`.
         """
+        lane = self.lanes[DedicatedLane.EVALUATIONS]
+        # First, or a user who is refused again and again would keep the event loop busy with attempts.
+        lane.require_place(self.user)
         if size is SizeClass.SMALL:
             with contextlib.suppress(TakesLong):
                 return work(True)
-        return await self.lanes[DedicatedLane.EVALUATIONS].run(
-            self.user, partial(work, False), may_refuse=True
-        )
+        return await lane.run(self.user, partial(work, False), may_refuse=True)
 
     async def document(self, found: EncodedObject) -> Document:
         """Returns a decoded object, as its own `document` does. Raises CorruptObject.
@@ -293,6 +311,11 @@ def on_event_loop(work: Callable[_P, _T]) -> Callable[_P, _T]:
 
 def new_lanes() -> Mapping[LaneKey, Lane]:
     return {
-        key: Lane(key.name.lower(), waiting_max=most, waiting_of_user_max=WAITING_OF_USER_MAX[key])
+        key: Lane(
+            key.name.lower(),
+            waiting_max=most,
+            waiting_of_user_max=WAITING_OF_USER_MAX[key],
+            rest=EVALUATION_REST if key is DedicatedLane.EVALUATIONS else 0.0,
+        )
         for key, most in WAITING_MAX.items()
     }

@@ -41,6 +41,7 @@ OF_EACH_KIND: Final = (
     "differences of large objects",
     "watches with selectors",
     "reviews of many rules",
+    "expressions of much work",
     "writes whose webhook is slow",
     "logs of one byte a chunk",
     "unread subscriptions",

@@ -9,7 +9,7 @@ import yaml
 
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.console.playground.answers import RESULT_BYTES_MAX
-from apiserver.console.playground.question import PATH_STEPS_MAX, VARIABLES_MAX
+from apiserver.console.playground.question import PATH_STEPS_MAX, PATTERNS_MAX, VARIABLES_MAX
 from apiserver.custom_resources.definitions.validation.schema_rules import CHARACTERS_MAX, RULE_COST_MAX
 from tests.support.api import Api
 from tests.support.eventually import until
@@ -472,6 +472,10 @@ INVALID: Final[dict[str, tuple[Any, str]]] = {
     "too long expressions": (
         {"expression": "1" + " " * CHARACTERS_MAX},
         f"the expressions have {CHARACTERS_MAX + 1} characters",
+    ),
+    "too many patterns": (
+        {"expression": " && ".join(["'a'.matches('a')"] * (PATTERNS_MAX + 1))},
+        f"the expressions use functions of regular expressions {PATTERNS_MAX + 1} times",
     ),
     "a Namespace with metadata that is none": (
         {"expression": "1", "namespaceObject": {"metadata": 5}},

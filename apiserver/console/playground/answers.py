@@ -9,6 +9,7 @@ import orjson
 
 from apiserver.admission.policies.budget import BOUNDED_COST_MAX, Budget
 from apiserver.admission.policies.policy import Expression
+from apiserver.cel.compiler import Program
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.evaluators.frames import BUDGET, Frame
 from apiserver.cel.functions import UNBOUNDED, Bounds
@@ -20,6 +21,9 @@ from apiserver.meta.vocabulary import Document
 
 # What a question may cost, with all its variables: every user may ask, where policies are of administrators.
 COST_MAX: Final = PER_CALL_LIMIT
+# If expressions make patterns. Small ones cost as little as in Kubernetes, and take up to two milliseconds to
+# compile, in which the event loop stands still.
+PATTERNS_COST_MAX: Final = 20_000
 # A longer result is for no person, and an expression can repeat a value many times.
 RESULT_BYTES_MAX: Final = 256 * 1024
 # What is converted to JSON on the event loop: a millisecond.
@@ -82,7 +86,7 @@ class Answer(NamedTuple):
     """The result of an expression.
 
     type: as messages show it; empty if the expression does not compile.
-    cost: of the evaluation, with the variables that it has used; None if there was none.
+    cost: of the evaluation, with the variables that it has used; None if there was none. cost_max: its limit.
     estimated: for rules of known resources.
     error: why there is no result, though the expression compiles.
     issues: why it does not compile. warnings: what the types of the objects say of it.
@@ -95,6 +99,7 @@ class Answer(NamedTuple):
     error: str | None = None
     issues: Sequence[FoundIssue] = ()
     warnings: Sequence[FoundIssue] = ()
+    cost_max: int = COST_MAX
 
     def body(self) -> Document:
         """Returns the body of the response."""
@@ -102,7 +107,7 @@ class Answer(NamedTuple):
             "result": self.result,
             "type": self.type or None,
             "cost": self.cost,
-            "costLimit": COST_MAX,
+            "costLimit": self.cost_max,
             "estimatedCost": None if self.estimated is None else self.estimated.document(),
             "error": self.error,
             "issues": [issue.document() for issue in self.issues],
@@ -145,10 +150,12 @@ class QuestionBudget(Budget):
     next one, would spend a hundred times as much. Here a variable spends the budget of what uses it.
     """
 
-    __slots__ = ("_effort", "_frames")
+    __slots__ = ("_effort", "_frames", "total")
 
-    def __init__(self, effort: Effort) -> None:
-        super().__init__(COST_MAX, BOUNDED_COST_MAX if effort.is_bounded else None)
+    def __init__(self, effort: Effort, programs: Iterable[Program]) -> None:
+        """programs: those of the expression and of all variables."""
+        self.total = PATTERNS_COST_MAX if any(each.makes_patterns for each in programs) else COST_MAX
+        super().__init__(self.total, BOUNDED_COST_MAX if effort.is_bounded else None)
         self._effort = effort
         # Those of the expressions that are being evaluated, each of which needs the value of the next one.
         self._frames: list[Frame] = []

@@ -69,11 +69,19 @@ def evaluate_policy(
         warnings = tuple(typed.issues)
         if typed.compiled is not None:
             type_ = typed.compiled.type
-    budget, own = QuestionBudget(effort), {**known}
+    programs = [compiled.program, *(each.program for _, each in compilation.variables)]
+    budget, own = QuestionBudget(effort, filter(None, programs)), {**known}
     own[VARIABLES] = PolicyVariables(compilation.variables, budget, own)
     value = evaluate(Expression(question.expression, compiled.program), own, budget)
     # Kubernetes estimates no costs of policies: the sizes of their objects are not known.
-    return Answer(value.result, str(type_), value.cost, error=value.error, warnings=warnings)
+    return Answer(
+        value.result,
+        str(type_),
+        value.cost,
+        error=value.error,
+        warnings=warnings,
+        cost_max=budget.total,
+    )
 
 
 def variables_of(

@@ -19,6 +19,8 @@ PATH_STEPS_MAX: Final = 64
 CHARACTERS_ON_LOOP_MAX: Final = 500
 # Functions with patterns: one of 20 characters, with a class of Unicode, takes ten milliseconds to compile.
 _WITH_PATTERNS: Final = re.compile("matches|find")
+# Constant patterns cost nothing, and the largest take 200 ms each.
+PATTERNS_MAX: Final = 16
 # Characters of a value that an error quotes.
 _QUOTED_MAX: Final = 64
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -100,6 +102,11 @@ def question_of(document: Any) -> Question:
     if question.characters > CHARACTERS_MAX:
         raise BadRequest(
             f"the expressions have {question.characters} characters, more than {CHARACTERS_MAX} together"
+        )
+    patterns = sum(len(_WITH_PATTERNS.findall(text)) for text in question.texts)
+    if patterns > PATTERNS_MAX:
+        raise BadRequest(
+            f"the expressions use functions of regular expressions {patterns} times, more than {PATTERNS_MAX}"
         )
     return question
 

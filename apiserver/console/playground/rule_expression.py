@@ -98,8 +98,9 @@ def evaluate_rule(
         return answer._replace(error=_NO_OLD)
     part = merged(read[name] for name in (SELF, OLD_SELF) if name in read)
     variables = _variables(question, place, part, extensions, is_root=is_root)
-    value = evaluate(Expression(question.expression, program), variables, QuestionBudget(effort))
-    return answer._replace(result=value.result, cost=value.cost, error=value.error)
+    budget = QuestionBudget(effort, [program])
+    value = evaluate(Expression(question.expression, program), variables, budget)
+    return answer._replace(result=value.result, cost=value.cost, error=value.error, cost_max=budget.total)
 
 
 def _is_large(schema: JSONSchema) -> bool:

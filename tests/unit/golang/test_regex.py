@@ -11,7 +11,7 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.golang.regex import InvalidPattern, TooMuchWork, compile_pattern
+from apiserver.golang.regex import InvalidPattern, TooMuchWork, compilation_cost, compile_pattern
 from apiserver.golang.regex_size import expanded_size, with_repetitions_apart
 
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -223,6 +223,22 @@ SIZES = {
     r"a{12345}": 8,
     r")a{2}": 3,
 }
+
+
+COSTS = {
+    r"a{1,100}": 0,
+    r"[^a]{1,1000}": 3_000,
+    # A millisecond each.
+    r"\pL": 0,
+    r"\pL{1,10}": 3_250,
+    r"[\p{L}]{10}": 3_290,
+    r"\pL{1,300}": 126_500,
+}
+
+
+@pytest.mark.parametrize(("pattern", "cost"), COSTS.items(), ids=COSTS)
+def test_a_pattern_costs_what_compiling_it_takes(pattern: str, cost: int) -> None:
+    assert compilation_cost(pattern) == cost
 
 
 @pytest.mark.parametrize(("pattern", "size"), SIZES.items(), ids=SIZES)

@@ -320,9 +320,32 @@ async def test_evaluations_of_a_user_are_refused_when_too_many_wait() -> None:
     ]
     while lane.waiting < 2:
         await asyncio.sleep(0)
-    with pytest.raises(TooManyRequests):
-        await offload.run_evaluation(SizeClass.SMALL, _takes_long)
+    attempts: list[bool] = []
+    for size in SizeClass:
+        with pytest.raises(TooManyRequests):
+            await offload.run_evaluation(size, attempts.append)
+    assert attempts == [], "not even as much as the event loop allows is done for them"
     other = asyncio.ensure_future(offload.for_user("other").run_evaluation(SizeClass.HUGE, _takes_long))
     release.set()
     assert all(await asyncio.gather(*asked, other))
+    lane.close()
+
+
+async def test_a_lane_rests_after_its_work() -> None:
+    lane = Lane("test", waiting_max=9, waiting_of_user_max=9, rest=1e12)
+    await lane.run("user", lambda: None, may_refuse=True)
+    while not lane.done_total:
+        await asyncio.sleep(0)
+    next_one = asyncio.ensure_future(lane.run("user", lambda: None, may_refuse=True))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert lane.waiting == 1
+    next_one.cancel()
+    lane.close()
+
+
+async def test_a_lane_goes_on_after_its_rest() -> None:
+    lane = Lane("test", waiting_max=9, waiting_of_user_max=9, rest=1.0)
+    for _ in range(3):
+        await lane.run("user", lambda: None, may_refuse=True)
     lane.close()

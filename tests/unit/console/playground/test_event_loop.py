@@ -8,7 +8,14 @@ from typing import Any, Final
 import pytest
 
 from apiserver.admission.policies.budget import BOUNDED_COST_MAX
-from apiserver.console.playground.answers import COST_MAX, RESULT_BYTES_ON_LOOP_MAX, Abandoned, Answer, Effort
+from apiserver.console.playground.answers import (
+    COST_MAX,
+    PATTERNS_COST_MAX,
+    RESULT_BYTES_ON_LOOP_MAX,
+    Abandoned,
+    Answer,
+    Effort,
+)
 from apiserver.console.playground.policy_expression import evaluate_policy, variables_of
 from apiserver.console.playground.question import CHARACTERS_ON_LOOP_MAX, Kind, Question
 from apiserver.console.playground.rule_expression import SCHEMAS_ON_LOOP_MAX, evaluate_rule
@@ -107,6 +114,35 @@ def test_variables_share_what_an_expression_may_spend_on_the_event_loop() -> Non
     assert BOUNDED_COST_MAX / 3 < cost < BOUNDED_COST_MAX / 1.5
     with pytest.raises(TakesLong):
         answer(question._replace(expression="variables.v2"), is_bounded=True)
+
+
+MADE: Final[dict[str, tuple[str, int]]] = {
+    "a constant pattern": ("lists.range(1000).all(x, !string(x).matches('a'))", COST_MAX),
+    "a pattern that is made": ("lists.range(100).all(x, !'a'.matches('b' + string(x)))", PATTERNS_COST_MAX),
+    "many patterns that are made": (
+        "lists.range(5000).all(x, !'a'.matches('b' + string(x)))",
+        PATTERNS_COST_MAX,
+    ),
+}
+
+
+@pytest.mark.parametrize(("expression", "cost_max"), MADE.values(), ids=MADE)
+@pytest.mark.parametrize("is_in_variable", [False, True], ids=["in the expression", "in a variable"])
+def test_patterns_that_are_made_have_a_lower_limit(
+    expression: str, cost_max: int, is_in_variable: bool
+) -> None:
+    question = Question(Kind.POLICY, expression)
+    if is_in_variable:
+        question = Question(Kind.POLICY, "variables.v", variables=[("v", expression)])
+    body = answer(question, is_bounded=False).body()
+    assert body["costLimit"] == cost_max
+    is_exceeded = "5000" in expression
+    assert (body["result"], body["cost"] == cost_max) == (None if is_exceeded else True, is_exceeded)
+
+
+def test_a_rule_that_makes_patterns_has_the_lower_limit() -> None:
+    question = Question(Kind.RULE, "self.a.all(p, !'a'.matches(p))", new={"a": ["b"] * 3})
+    assert answer(question, is_bounded=False).body()["costLimit"] == PATTERNS_COST_MAX
 
 
 def test_the_work_for_a_client_that_is_gone_ends_before_the_next_expression() -> None:
