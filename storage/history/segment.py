@@ -461,6 +461,11 @@ class Segment:
         rows = self._rows("SELECT at_ms FROM changes ORDER BY id DESC LIMIT 1", ())
         return int(rows[0][0]) if rows else 0
 
+    @property
+    def begun_ms(self) -> int:
+        """The time at which the first of the states since was the newest; 0 if there are none."""
+        return int(self._rows("SELECT coalesce(min(at_ms), 0) FROM spans", ())[0][0])
+
     def last_change(self) -> tuple[str, RecordedChange] | None:
         """Returns the newest change, with its key. Raises SegmentDamaged."""
         rows = self._rows(f"{NEWEST_FIRST} LIMIT 1", (0, ID_MAX))

@@ -214,8 +214,18 @@ class SegmentList:
             self._begin = 0
             self.note_spans()
 
-    def add(self) -> Segment:
-        """Returns a new segment, which is the last one. Raises OSError."""
+    def writable(self, bytes_max: int, before_ms: int) -> Segment:
+        """Returns the segment for the next changes, which is the last one.
+
+        It is a new one if the one before has this size, or has changes and was begun before a time.
+        Raises OSError.
+        """
+        for last in self.segments[-1:]:
+            with self.damage_of(last):
+                is_old = last.begun_ms < before_ms and last.newest_ms > 0
+                if last.size_bytes < bytes_max and not is_old:
+                    return last
+                last.finish()
         segment = self._new()
         self.segments.append(segment)
         return segment
@@ -283,18 +293,20 @@ class SegmentList:
     def drop_old(self, before_ms: int, bytes_max: int) -> int:
         """Remove the oldest segments, but never the one that is written. Returns how many.
 
-        before_ms: of segments without a newer change. bytes_max: the size of the others together.
+        before_ms: of segments after which the next one was begun before. bytes_max: the size of the others
+        together.
         """
         count = 0
         with self.writing:
             while len(self.segments) > 1:
-                oldest = self.segments[0]
+                oldest, following = self.segments[:2]
                 is_old = False
-                with self.damage_of(oldest):
-                    is_old = oldest.newest_ms < before_ms
-                if oldest in self.segments:
-                    if not is_old and self.size_bytes <= bytes_max:
-                        break
+                with self.damage_of(following):
+                    is_old = following.begun_ms < before_ms
+                if not is_old and self.size_bytes <= bytes_max:
+                    break
+                # One of them may have turned out to be damaged.
+                if self.segments[:2] == [oldest, following]:
                     self.remove(oldest)
                     count += 1
         return count

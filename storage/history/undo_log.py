@@ -59,7 +59,8 @@ class Limits(NamedTuple):
     """The limits beyond which the oldest segments are dropped.
 
     bytes_max: of all segments; one segment more may exist for a moment.
-    age_s_max: of the newest change of a segment that is kept.
+    age_s_max: states that are older need not be readable any more. Changes are dropped at most a sixteenth of
+        this time later, if any are recorded then.
     """
 
     bytes_max: int
@@ -150,23 +151,16 @@ class UndoLog:
         if span.after < self._floors.highest:
             changes, purged = self._floors.split(changes)
         with self._writing:
-            segment = self._writable()
+            segment = self._list.writable(
+                self._limits.bytes_max // SEGMENTS_MAX,
+                at_ms - int(self._limits.age_s_max * 1000) // SEGMENTS_MAX,
+            )
             try:
                 segment.append(changes, span, at_ms, dropped, purged)
             except SegmentDamaged as error:
                 self._list.set_aside(segment, error)
                 raise OSError(str(error)) from None
             self._list.note_spans()
-
-    def _writable(self) -> Segment:
-        """Returns the segment for the next changes, a new one if the last one is full. Raises OSError."""
-        last = self._segments[-1] if self._segments else None
-        if last is not None:
-            with self._damage_of(last):
-                if last.size_bytes < self._limits.bytes_max // SEGMENTS_MAX:
-                    return last
-                last.finish()
-        return self._list.add()
 
     def drop_old(self, now_ms: int) -> None:
         """Drop the oldest segments beyond the limits, but never the one that is written."""

@@ -296,3 +296,43 @@ def test_no_value_takes_more_decodings_though_there_are_several_files(tmp_path: 
             assert model.read(log, revision, keys).get(key) == model.states[revision].get(key)
             assert cipher.decrypted - before <= DELTAS_MAX + 1
     log.close()
+
+
+# The time of a file is a sixteenth of it.
+SLOW = Limits(bytes_max=64 * 1024 * 1024, age_s_max=160)
+
+
+def test_few_changes_are_dropped_when_they_are_old(tmp_path: Path) -> None:
+    """Though they would be in one file for long."""
+    log, model, source = UndoLog(tmp_path / "history", SLOW), Model(), random.Random(1)
+    for second in range(1, 1_001, 3):
+        now_ms = second * 1_000
+        model.write(f"/a/{second % 7}", source.randbytes(100), at_ms=now_ms)
+        log.append(model.changes, Span(log.recorded or 1, model.revision), now_ms)
+        model.changes.clear()
+        log.drop_old(now_ms)
+        begin_ms = now_ms - int(SLOW.age_s_max) * 1_000
+        if begin_ms > 0:
+            begin = log.revision_at(begin_ms)
+            assert model.read(log, begin) == model.states[begin]
+            assert log.revision_at(begin_ms - 20_000) == 0
+    assert len(log._segments) <= 18
+    log.close()
+
+
+def test_what_has_not_changed_for_long_can_be_read(tmp_path: Path) -> None:
+    """At any time that is not too old, without the changes from before."""
+    log, model = UndoLog(tmp_path / "history", SLOW), Model()
+    model.write("/a/x", b"1", at_ms=1_000)
+    model.write("/a/x", b"2", at_ms=1_000)
+    for second in range(1, 1_001, 3):
+        now_ms = second * 1_000
+        log.append(model.changes, Span(log.recorded or 1, model.revision + second), now_ms)
+        model.changes.clear()
+        log.drop_old(now_ms)
+        oldest_ms = max(1_000, now_ms - int(SLOW.age_s_max) * 1_000)
+        assert log.readable_since() <= log.revision_at(oldest_ms) <= log.recorded
+        assert log.revision_at(oldest_ms) > 0
+    assert log.last_change() is None
+    assert len(log._segments) == 1
+    log.close()
