@@ -182,8 +182,7 @@ class ExtensionPlugin(Plugin):
         remaining_s = None if attributes.deadline is None else attributes.remaining_s()
         call = await self._call_without_objects(wants, write, resource) if wants else {}
         await _add_objects(call, wants, write, resource)
-        with attributes.without_slot():
-            return await hook.call(call, remaining_s)
+        return await hook.call(call, remaining_s, waiting=attributes.without_slot())
 
     async def _call_without_objects(
         self, wants: Collection[str], write: ReviewedWrite, resource: ServedResource

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from apiserver.extensions.host.inline import InlineFunction, Watchdog
 
 log = logging.getLogger(__name__)
+
+_JUST_WAITING: Final = nullcontext()
 
 
 class ExtensionHook:
@@ -57,13 +60,18 @@ class ExtensionHook:
         return self._info
 
     async def call(
-        self, call: Mapping[str, Any], timeout_s: float | None = None, *, is_logged: bool = True
+        self,
+        call: Mapping[str, Any],
+        timeout_s: float | None = None,
+        *,
+        waiting: AbstractContextManager[None] = _JUST_WAITING,
+        is_logged: bool = True,
     ) -> Mapping[str, Any]:
         """Call the function, and return its result; see `extensions.invocation`.
 
         call: can be written as JSON, and may contain `orjson.Fragment`. timeout_s: if the caller has less
-        time than the hook. is_logged: whether an error is logged here, with its traceback.
-        Raises HookFailed, with a message for the client.
+        time than the hook. waiting: entered while the function runs. is_logged: whether an error is logged
+        here, with its traceback. Raises HookFailed, with a message for the client.
         """
         began = time.perf_counter()
         failure = ""
@@ -71,7 +79,9 @@ class ExtensionHook:
         try:
             if self.runner.info is not self._extension_info:
                 raise HookFailed(f"{info} has been removed by a reload", Failure.NOT_RUNNING)
-            return await self.runner.call(info, self._encoded(call), timeout_s)
+            result = self.runner.call(info, self._encoded(call), timeout_s)
+            with waiting:
+                return await result
         except HookFailed as failed:
             failure = str(failed.failure)
             raise self._shown(failed, is_logged=is_logged) from None

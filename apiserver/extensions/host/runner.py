@@ -185,8 +185,8 @@ class Runner(Protocol):
     async def call(self, hook: HookInfo, call: bytes, timeout_s: float | None = None) -> Mapping[str, Any]:
         """Returns the result of a hook, as `invocation.Call.result` makes it.
 
-        call: a JSON object. timeout_s: less than that of the hook, if the caller has less time.
-        Raises HookFailed.
+        The function may begin before this is awaited. call: a JSON object. timeout_s: less than that of the
+        hook, if the caller has less time. Raises HookFailed.
         """
         ...
 

@@ -262,8 +262,7 @@ class VirtualRegistry:
             call["oldObject"] = old
         remaining_s = caller.remaining_s()
         try:
-            with caller.without_slot():
-                result = await hook.call(call, remaining_s)
+            result = await hook.call(call, remaining_s, waiting=caller.without_slot())
         except HookFailed as failed:
             raise InternalError.of(str(failed)) from None
         refused = refusal_in(hook, result)

@@ -43,6 +43,7 @@ class WorkerProcess(asyncio.Protocol):
         self.made_at_ns = time.time_ns()
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
+        self._socket: socket.socket
         self._process: subprocess.Popen[bytes] | None = None
         self._why = ""
         self._gone = asyncio.Event()
@@ -71,6 +72,7 @@ class WorkerProcess(asyncio.Protocol):
         Raises OSError, and TimeoutError if the module is not imported in time.
         """
         ours, theirs = socket.socketpair()
+        self._socket = ours
         asking, control = socket.socketpair()
         asking.setblocking(False)
         self._running_call = RunningCall(asking)
@@ -97,8 +99,17 @@ class WorkerProcess(asyncio.Protocol):
             raise
 
     def send(self, encoded: bytes) -> None:
-        assert self._transport is not None
-        self._transport.write(encoded)
+        """Send a message: now, if possible. uvloop's transport would do it at the end of the loop's round."""
+        transport = self._transport
+        assert transport is not None
+        sent = 0
+        if not transport.get_write_buffer_size():
+            try:
+                sent = self._socket.send(encoded)
+            except OSError:  # The process does not read, or has ended: the transport waits, or finds out.
+                sent = 0
+        if sent < len(encoded):
+            transport.write(memoryview(encoded)[sent:])
 
     async def running_call(self) -> int:
         """Returns the number of the call whose function runs at the moment: see `RunningCall`."""

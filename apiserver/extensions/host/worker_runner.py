@@ -224,8 +224,10 @@ class WorkerRunner:
     def call(
         self, hook: HookInfo, call: bytes, timeout_s: float | None = None
     ) -> Coroutine[Any, Any, Mapping[str, Any]]:
-        """Returns the result of a hook, as `Runner.call` says."""
-        return self._result(self._pending(hook, call, timeout_s))
+        """Returns the result of a hook, as `Runner.call` says. The call is sent before that is awaited."""
+        pending = self._pending(hook, call, timeout_s)
+        self._begin(pending)
+        return self._result(pending)
 
     async def watch(self, hook: HookInfo, call: bytes, timeout_s: float | None = None) -> EventStream:
         """Returns the events of a hook, as `Runner.watch` says."""
@@ -234,6 +236,7 @@ class WorkerRunner:
             partial(self._events_read, pending.number), partial(self._stop_stream, pending.number)
         )
         try:
+            self._begin(pending)
             await self._result(pending)
         except BaseException:
             stream.close()
@@ -258,22 +261,24 @@ class WorkerRunner:
                 Failure.NOT_RUNNING,
             )
 
-    async def _result(self, pending: PendingCall) -> Mapping[str, Any]:
-        """Send a call, or let it wait. Returns its result. Raises HookFailed."""
+    def _begin(self, pending: PendingCall) -> None:
+        """Send a call, or let it wait. Raises HookFailed if too many do."""
         schedule = self._schedule
         if self.is_ready and schedule.is_free:
             self._send(pending)
-        else:
-            if schedule.is_full:
-                why = f"{pending.hook} cannot be called: {WAITING_MAX} calls wait"
-                raise HookFailed(why, Failure.NOT_RUNNING)
-            schedule.wait(pending)
-            self._timer.limit(pending, self._wait_max_s)
-            self._send_waiting()
+            return
+        if schedule.is_full:
+            why = f"{pending.hook} cannot be called: {WAITING_MAX} calls wait"
+            raise HookFailed(why, Failure.NOT_RUNNING)
+        schedule.wait(pending)
+        self._timer.limit(pending, self._wait_max_s)
+        self._send_waiting()
+
+    async def _result(self, pending: PendingCall) -> Mapping[str, Any]:
         try:
             return await pending.future
         finally:
-            if pending.number in schedule.running:  # The caller has been cancelled.
+            if pending.number in self._schedule.running:  # The caller has been cancelled.
                 self._stop(pending)
 
     def _send_waiting(self) -> None:
@@ -283,9 +288,10 @@ class WorkerRunner:
 
     def _send(self, pending: PendingCall) -> None:
         assert self._worker is not None
+        # First, as the worker runs while the rest is done here.
+        self._worker.send(pending.encoded())
         self._schedule.begin(pending)
         pending.began_at = self._timer.limit(pending, pending.timeout_s)
-        self._worker.send(pending.encoded())
 
     def _end_late(self, pending: PendingCall) -> None:
         """End a call that has waited, or run, for too long."""
