@@ -44,6 +44,14 @@ def put_aside(path: Path | None, error: SegmentDamaged) -> None:
         remove_log(path)
 
 
+def remove_old_damaged(directory: Path, before_ms: int) -> None:
+    """Remove what was kept of a damaged segment if it was written before a time. Raises OSError."""
+    path = directory / DAMAGED
+    with suppress(FileNotFoundError):
+        if path.stat().st_mtime * 1000 < before_ms:
+            path.unlink()
+
+
 def remove_log(path: Path) -> None:
     """Remove the files that SQLite keeps beside a database."""
     for end in ("-wal", "-shm"):

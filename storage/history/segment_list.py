@@ -21,6 +21,7 @@ from apiserver.storage.history.damage import (
     SegmentOutdated,
     put_aside,
     remove_log,
+    remove_old_damaged,
 )
 from apiserver.storage.history.digests import key_digests
 from apiserver.storage.history.floors import Floors
@@ -297,6 +298,8 @@ class SegmentList:
         together.
         """
         count = 0
+        if self._directory is not None:
+            remove_old_damaged(self._directory, before_ms)
         with self.writing:
             while len(self.segments) > 1:
                 oldest, following = self.segments[:2]

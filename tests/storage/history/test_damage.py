@@ -223,3 +223,18 @@ def test_a_directory_that_could_not_be_opened_is_not_in_use(tmp_path: Path) -> N
         UndoLog(directory, SMALL)
     obstacle.rmdir()
     UndoLog(directory, SMALL).close()
+
+
+def test_what_was_kept_of_a_damaged_file_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    directory, age_ms = tmp_path / "history", 100_000
+    log, model = UndoLog(directory, Limits(bytes_max=16 * 64 * 1024, age_s_max=age_ms / 1000)), Model()
+    model.record(log)
+    kept = directory / "damaged"
+    kept.write_bytes(b"old")
+    written_ms = int(kept.stat().st_mtime * 1000)
+    log.drop_old(written_ms + age_ms - 1_000)
+    assert kept.exists()
+    for _ in range(2):
+        log.drop_old(written_ms + age_ms + 1_000)
+        assert not kept.exists()
+    log.close()
