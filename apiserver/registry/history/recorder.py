@@ -328,7 +328,8 @@ class Recorder:
         """Write changes that were read from the store, in the thread."""
         kept = [each for each in missed.changes if self._is_kept(each.key, each.revision)]
         changes = [self._missed_change(each, missed.notes.get(each.revision)) for each in kept]
-        self._append(changes, missed.span)
+        # Not now: those that are read next were made before, too.
+        self._append(changes, missed.span, self._written_ms)
 
     def _missed_change(self, change: MissedChange, note: bytes | None) -> Change:
         key, revision, before, after = change

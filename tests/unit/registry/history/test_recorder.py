@@ -15,6 +15,7 @@ import pytest
 
 from apiserver.registry.history.authors import AuthorNotes
 from apiserver.registry.history.forms import RecordedForms
+from apiserver.registry.history.missed_changes import AT_ONCE
 from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recorder import COLLECTED_BYTES_MAX, Recorder
 from apiserver.registry.own_writes import OwnWrites
@@ -132,6 +133,21 @@ async def test_the_history_begins_when_the_cache_was_filled(store: Storage) -> N
         assert await recording.at(revision) == "1"
         times = (999_999, 1_000_000, 1_004_999, 1_005_000)
         assert [log.revision_at(at_ms) for at_ms in times] == [0, before, before, revision]
+
+
+async def test_changes_that_were_missed_keep_the_times_at_which_they_were_made(store: Storage) -> None:
+    """Also if they are so many that they are read in parts."""
+    log, now = Dropping(None, ROOMY), 1_000.0
+    async with running(Recording(store, log, clock=lambda: now)) as first:
+        assert await first.at(await first.write(KEY, "0")) == "0"
+    away, times = Recording(store, log, clock=lambda: now), dict[int, int]()
+    for number in range(2 * AT_ONCE + 10):
+        now += 1
+        times[int(now) * 1_000] = await away.write(KEY, str(number))
+    now += 1_000
+    async with running(Recording(store, log, clock=lambda: now)) as second:
+        assert await second.at(times[1_001_000]) == "0"
+        assert {at_ms: log.revision_at(at_ms) for at_ms in times} == times
 
 
 class Dropping(UndoLog):
