@@ -283,7 +283,7 @@ class UnmergeablePatch(ApiError):
 class TooManyRequests(ApiError):
     """A limit is reached; the client may retry after `retry_after_s` seconds.
 
-    Raised for these requests, besides what `testkit.faults` answers in tests:
+    Raised for these requests, besides those that only servers for tests have (`testkit.faults`, `testing`):
 
     Refused request                               Module
     a request without a seat or slot              `endpoints.priority_and_fairness`, `endpoints.request_slots`

@@ -17,16 +17,16 @@ The server has these guarantees:
   clock (`apiserver.registry.clock`).
 - *A server stops immediately and completely*: `stop()` leaves no thread, task, socket or file.
 
-`server` contains `ApiServer`. `runners` runs the server: `ServerThread` in this process, or `ServerChild`
-in a child process. `child` is the program of the child process, which also ends when its parent is
-killed. `etcd_probe` quickly detects a missing etcd. `credentials` describes the users of static tokens.
-`snapshots` contains the state with which a server can start. `clock` advances a server's clock, and
-`server_time` implements this clock. `manifests` loads files, and `faults` injects faults
-(`apiserver.testkit.faults` has the effects). `resources` finds the resource of a kind, and `waiting`
-waits for conditions with watches. `past` reads the objects of an earlier moment. `timeline` lists the
-writes of an object, and `differences` finds the changed fields. `failure_report` describes a server when
-a test fails. `errors` contains the exceptions. `apiserver.pytest_plugin` provides the fixtures.
-`containers` runs a server in a container, for users of testcontainers.
+`server` contains `ApiServer`. `runners` runs the server: `ServerThread` in this process, or `ServerChild` in
+a child process. `child` is the program of the child process, which also ends when its parent is killed.
+`etcd_probe` quickly detects a missing etcd. `credentials` describes the users of static tokens. `snapshots`
+contains the state with which a server can start. `clock` advances a server's clock, and `server_time`
+implements this clock. `debug_endpoints` serves the clock and forks over HTTP. `manifests` loads files, and
+`faults` injects faults (`apiserver.testkit.faults` has the effects). `resources` finds the resource of a
+kind, and `waiting` waits for conditions with watches. `past` reads the objects of an earlier moment.
+`timeline` lists the writes of an object, and `differences` finds the changed fields. `failure_report`
+describes a server when a test fails. `errors` contains the exceptions. `apiserver.pytest_plugin` provides the
+fixtures. `containers` runs a server in a container, for users of testcontainers.
 
 The pages in docs/testing are for users. The names that this module exports are public, and follow semantic
 versioning. The module needs neither pytest nor a client library.

@@ -45,17 +45,25 @@ class Clock:
         Raises ClockNotAdvanced if the clock cannot be advanced by the given time, and ServerStopped if the
         server is not running.
         """
-        try:
-            step = timedelta(
-                days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-            )
-        except (OverflowError, ValueError):  # too large, or no number
-            step = AHEAD_MAX + timedelta.resolution
-        if step < timedelta():
-            raise ClockNotAdvanced(f"a server's clock cannot be advanced by {step}")
-        if timedelta(seconds=self._time.ahead_s) + step > AHEAD_MAX:
-            raise ClockNotAdvanced(
-                f"a server's clock can be at most {AHEAD_MAX.days // 365} years ahead of the computer's"
-            )
-        self._put_forward(step.total_seconds())
+        parts = {"days": days, "hours": hours, "minutes": minutes}
+        step_s = step_of(self._time, **parts, seconds=seconds, milliseconds=milliseconds)
+        self._put_forward(step_s)
         return self.now()
+
+
+def step_of(time: ServerTime, **parts: float) -> float:
+    """Returns by how many seconds a clock is advanced. parts: as of a `timedelta`.
+
+    Raises ClockNotAdvanced if it cannot be.
+    """
+    try:
+        step = timedelta(**parts)
+    except (OverflowError, ValueError):  # too large, or no number
+        step = AHEAD_MAX + timedelta.resolution
+    if step < timedelta():
+        raise ClockNotAdvanced(f"a server's clock cannot be advanced by {step}")
+    if timedelta(seconds=time.ahead_s) + step > AHEAD_MAX:
+        raise ClockNotAdvanced(
+            f"a server's clock can be at most {AHEAD_MAX.days // 365} years ahead of the computer's"
+        )
+    return step.total_seconds()

@@ -35,6 +35,7 @@ from apiserver.load.collection_pause import CollectionPause
 from apiserver.meta.vocabulary import SYSTEM_MASTERS
 from apiserver.testing.clock import Clock
 from apiserver.testing.credentials import User, token_file
+from apiserver.testing.debug_endpoints import ClockRequests, ForkRequests, with_debug_paths
 from apiserver.testing.errors import (
     ClockNotAdvanced,
     NotInThisProcess,
@@ -187,6 +188,7 @@ class ApiServer:
         self._files = itertools.count(1)
         self._tls: ssl.SSLContext | None = None
         self._etcd = EtcdProbe(())
+        self._forks = ForkRequests(self.fork)
         self._injector = FaultInjector(lambda: self._time.clock.monotonic())
         self._remote_faults = RemoteFaults(lambda method, path, body: self.request(method, path, body))
         # What goes wrong on it, on purpose.
@@ -238,6 +240,7 @@ class ApiServer:
 
         If the server is not running, the method does nothing.
         """
+        self._forks.stop()
         runner, self._runner = self._runner, None
         directory, self._directory = self._directory, None
         try:
@@ -680,20 +683,26 @@ class ApiServer:
     def _advance_clock(self, seconds: float) -> None:
         """Advances the server's clock."""
         runner = self._own_runner(ADVANCE)
+        self._require_movable_clock()
+        runner.advance_clock(seconds)
+
+    def _require_movable_clock(self) -> None:
+        """Raises ClockNotAdvanced if the server's time must be the computer's."""
         if self._has_etcd:
             raise ClockNotAdvanced(
                 "the clock of a server with etcd cannot be advanced, because etcd expires leases"
             )
         if self._has_flag("--workers"):
             raise ClockNotAdvanced("the clock of a server with --workers cannot be advanced")
-        runner.advance_clock(seconds)
 
     def _host(self, config: Config) -> HostProcess:
         hooks = replace(
             simulation(config, self._stages), request=self._history.middleware, store=self._writes.in_front_of
         )
         faults = with_faults(hooks, self._injector, over_http=config.serving.enable_fault_injection)
-        return HostProcess(is_own=False, shared=_SHARED, hooks=faults, extensions=self._extensions)
+        clock = ClockRequests(self._time, self._require_movable_clock)
+        own = with_debug_paths(faults, {"clock": clock, "forks": self._forks})
+        return HostProcess(is_own=False, shared=_SHARED, hooks=own, extensions=self._extensions)
 
     def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:
         arguments = [f"--data-dir={data_dir}", "--secure-port=0", f"--token-auth-file={tokens}"]

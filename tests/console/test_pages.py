@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
+from apiserver.testing import ApiServer
 from tests.console.tour import STOPS, show
 from tests.support.api import Api
 from tests.support.chromium import Browser, Page, Visit
@@ -79,3 +82,21 @@ async def test_a_new_definition_appears_at_once(visit: Visit, api: Api) -> None:
     await visit.page.locator(".connection.live").wait_for()
     define(api, definition(new_group(), plural="gadgets", kind="Gadget"))
     await visit.page.get_by_role("link", name="gadgets").wait_for()
+
+
+async def test_a_server_of_tests_is_forked_and_its_clock_advanced(browser: Browser) -> None:
+    with ApiServer() as server:
+        async with Visit(browser, server) as visit:
+            page = visit.page
+            await visit.log_in(server.admin_token, view="#/tests")
+            await page.get_by_label("Hours").fill("2")
+            await page.get_by_role("button", name="Advance").click()
+            await page.get_by_text("7200 s").wait_for()
+            assert server.clock.now() - datetime.now(UTC) > timedelta(hours=1, minutes=59)
+            await page.get_by_role("button", name="Fork").click()
+            link = page.get_by_role("region", name="Forks").get_by_role("link")
+            assert urlsplit(await link.get_attribute("href")).netloc != urlsplit(server.url).netloc
+            await page.get_by_role("button", name="Stop").click()
+            await page.get_by_text("No forks were started here.").wait_for()
+            assert await serious_faults(page) == []
+            assert visit.faults == []

@@ -1,4 +1,4 @@
-/** What servers for tests offer: faults that the server injects, and simulated nodes. */
+/** What servers for tests offer: faults that the server injects, simulated nodes, the clock, and forks. */
 import { ApiError, getJson, post, request } from "../api.js";
 import { ErrorNotice, Facts, Loading, Notice, SimpleTable, useLoaded } from "../elements.js";
 import { age, moment, now } from "../format.js";
@@ -8,6 +8,8 @@ import { config } from "../session.js";
 import { html, useState } from "../vendor/preact.js";
 
 const FAULTS = "/debug/faults";
+const CLOCK = "/debug/clock";
+const FORKS = "/debug/forks";
 const EXAMPLES = [
   {
     label: "answer 503 to updates of ConfigMaps, twice",
@@ -30,6 +32,7 @@ export default function Tests() {
     <div class="card"><h2>Faults</h2><${Faults} /></div>
     <div class="card"><h2>Nodes</h2><${Nodes} /></div>
     <div class="card"><h2>Clock</h2><${Clock} /></div>
+    <div class="card"><h2>Forks</h2><${Forks} /></div>
   </section>`;
 }
 
@@ -93,6 +96,40 @@ function Nodes() {
 }
 
 function Clock() {
+  const { value, error, reload } = useLoaded((signal) => getJson(CLOCK, { signal }), []);
+  const [hours, setHours] = useState("1");
+  const [failure, setFailure] = useState(/** @type {unknown} */ (null));
+  if (error instanceof ApiError && error.code === 404) return html`<${FixedClock} />`;
+  if (error) return html`<${ErrorNotice} error=${error} />`;
+  if (!value) return html`<${Loading} />`;
+  const advance = async () => {
+    try {
+      await post(CLOCK, { seconds: Math.round(Number(hours) * 3_600) });
+      setFailure(null);
+    } catch (found) {
+      setFailure(found);
+    }
+    reload();
+  };
+  return html`<${Facts}
+      items=${[
+        { label: "Server time", value: moment(value.now) },
+        { label: "Ahead of the computer's", value: `${value.aheadSeconds} s` },
+      ]}
+    />
+    ${failure !== null && html`<${ErrorNotice} error=${failure} />`}
+    <div class="bar">
+      ${
+        !config.value.readOnly &&
+        html`<label>Hours <input type="number" min="0" step="any" value=${hours} onInput=${(/** @type {any} */ event) => setHours(event.target.value)} /></label>
+        <button class="primary" disabled=${!(Number(hours) > 0)} onClick=${advance}>Advance</button>`
+      }
+      <button onClick=${reload}>Refresh</button>
+    </div>`;
+}
+
+/** Of a server whose time is the computer's. */
+function FixedClock() {
   const { value, reload } = useLoaded(
     async (signal) => (await request("/version", { signal })).headers.get("Date"),
     [],
@@ -105,5 +142,33 @@ function Clock() {
       ]}
     />
     <button onClick=${reload}>Refresh</button>
-    <p class="muted">The clock is moved, and forks are made, by the testing API in Python.</p>`;
+    <p class="muted">Only the clock of a server that a Python test runs in its process can be advanced.</p>`;
+}
+
+function Forks() {
+  const { value, error, reload } = useLoaded((signal) => getJson(FORKS, { signal }), []);
+  const [failure, setFailure] = useState(/** @type {unknown} */ (null));
+  if (error instanceof ApiError && error.code === 404)
+    return html`<${Notice}>Only a server that a Python test runs in its process can be forked.</${Notice}>`;
+  if (error) return html`<${ErrorNotice} error=${error} />`;
+  if (!value) return html`<${Loading} />`;
+  /** @param {() => Promise<any>} change */
+  const run = async (change) => {
+    try {
+      await change();
+      setFailure(null);
+    } catch (found) {
+      setFailure(found);
+    }
+    reload();
+  };
+  const rows = value.forks.map((/** @type {{id: string, url: string}} */ { id, url }) => [
+    id,
+    html`<a href=${`${url}/console/`} target="_blank" rel="noreferrer">${url}</a>`,
+    !config.value.readOnly &&
+      html`<button onClick=${() => run(() => request(`${FORKS}/${id}`, { method: "DELETE" }))}>Stop</button>`,
+  ]);
+  return html`<${SimpleTable} label="Forks" columns=${["ID", "Console", ""]} rows=${rows} empty="No forks were started here." />
+    ${failure !== null && html`<${ErrorNotice} error=${failure} />`}
+    ${!config.value.readOnly && html`<button class="primary" onClick=${() => run(() => post(FORKS, {}))}>Fork</button>`}`;
 }

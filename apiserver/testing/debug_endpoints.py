@@ -1,0 +1,210 @@
+"""Serves /debug/clock and /debug/forks of a server in the process of tests, for whoever looks at its console.
+
+    GET     /debug/clock     {"now": "2026-11-30T10:00:00Z", "aheadSeconds": 0.0}
+    POST    /debug/clock     {"seconds": 3600} advances the clock, and shows it
+    GET     /debug/forks     {"forks": [{"id": "1", "url": "https://127.0.0.1:40000"}]}
+    POST    /debug/forks     starts a fork, and shows it
+    DELETE  /debug/forks/ID  stops it, and shows it
+
+The forks are those that were started over HTTP; those of tests belong to these. All requests are only for
+members of `system:masters` who are authorized.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from apiserver.app.core import Core
+from apiserver.app.hooks import DebugPaths, Hooks
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.bodies import load_json, read_body
+from apiserver.endpoints.responses import send_document
+from apiserver.meta.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    MethodNotAllowed,
+    NoSuchEndpoint,
+    TooManyRequests,
+)
+from apiserver.meta.vocabulary import SYSTEM_MASTERS, Document
+from apiserver.testing.clock import step_of
+from apiserver.testing.errors import ClockNotAdvanced, SnapshotMismatch
+from apiserver.testing.server_time import ServerTime
+from apiserver.wire.json_text import InvalidJson
+
+# Of one server. Each takes some megabytes, and a thread.
+FORKS_MAX: Final = 16
+
+
+class Server(Protocol):
+    """The part of an `ApiServer` that a fork shows."""
+
+    @property
+    def url(self) -> str: ...
+
+    def stop(self) -> None: ...
+
+
+class NoSuchFork(ApiError):
+    """No fork has this ID, or it was stopped."""
+
+    code, reason = 404, "NotFound"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'fork "{name}" not found', details={"name": name, "kind": "forks"})
+
+
+def with_debug_paths(hooks: Hooks, further: DebugPaths) -> Hooks:
+    """Returns hooks that serve further paths below /debug."""
+
+    def debug_paths(core: Core) -> DebugPaths:
+        return {**hooks.debug_paths(core), **further}
+
+    return replace(hooks, debug_paths=debug_paths)
+
+
+class ClockRequests:
+    """Serves /debug/clock.
+
+    time: the server's. require_movable: raises ClockNotAdvanced if the clock must not be advanced.
+    """
+
+    def __init__(self, time: ServerTime, require_movable: Callable[[], None]) -> None:
+        self._time, self._require_movable = time, require_movable
+        self._advancing: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, call: ApiCall, rest: str) -> None:
+        """Responds to a request. Raises Forbidden, BadRequest, MethodNotAllowed, NoSuchEndpoint."""
+        _require_masters(call)
+        if rest:
+            raise NoSuchEndpoint
+        match call.info.method:
+            case "GET" | "HEAD":
+                await send_document(call, self._shown(self._time.ahead_s))
+            case "POST":
+                await self._advance(call)
+            case _:
+                raise MethodNotAllowed
+
+    async def _advance(self, call: ApiCall) -> None:
+        seconds = await _seconds(call)
+        try:
+            self._require_movable()
+            step_s = step_of(self._time, seconds=seconds)
+        except ClockNotAdvanced as error:
+            raise BadRequest(str(error)) from None
+        # First the response: the time of this request is over afterwards, as that of all under way.
+        await send_document(call, self._shown(self._time.ahead_s + step_s))
+        self._advancing.add(task := asyncio.create_task(self._time.advance(step_s)))
+        task.add_done_callback(self._advancing.discard)
+
+    def _shown(self, ahead_s: float) -> Document:
+        now = datetime.fromtimestamp(self._time.clock.time() - self._time.ahead_s + ahead_s, UTC)
+        return {"now": f"{now:%Y-%m-%dT%H:%M:%SZ}", "aheadSeconds": ahead_s}
+
+
+class ForkRequests:
+    """Serves /debug/forks. fork: starts one, in any thread; raises SnapshotMismatch if that is impossible."""
+
+    def __init__(self, fork: Callable[[], Server]) -> None:
+        self._fork = fork
+        self._forks: dict[str, Server] = {}
+        self._numbers = itertools.count(1)
+        # The dict may be used by the thread that stops the server.
+        self._lock = threading.Lock()
+        self._starting = 0
+        self._is_stopped = False
+
+    async def __call__(self, call: ApiCall, name: str) -> None:
+        """Responds to a request. name: the ID of a fork; empty for all.
+
+        Raises Forbidden, BadRequest, NoSuchFork, TooManyRequests, MethodNotAllowed, NoSuchEndpoint.
+        """
+        _require_masters(call)
+        match call.info.method, name:
+            case "GET" | "HEAD", "":
+                with self._lock:
+                    forks = [_shown(id_, server) for id_, server in self._forks.items()]
+                await send_document(call, {"forks": forks})
+            case "POST", "":
+                await send_document(call, await _in_thread(self._start), 201)
+            case "DELETE", _ if name:
+                await send_document(call, await _in_thread(lambda: self._end(name)))
+            case (("GET" | "HEAD" | "POST"), _):
+                raise NoSuchEndpoint
+            case _:
+                raise MethodNotAllowed
+
+    def stop(self) -> None:
+        """Stop all forks, and those that start meanwhile."""
+        with self._lock:
+            self._is_stopped = True
+            forks = list(self._forks.values())
+            self._forks.clear()
+        for each in forks:
+            each.stop()
+
+    def _start(self) -> Document:
+        with self._lock:
+            if len(self._forks) + self._starting >= FORKS_MAX:
+                raise TooManyRequests(f"this server has {FORKS_MAX} forks already")
+            self._starting += 1
+        try:
+            server = self._fork()
+        except SnapshotMismatch as error:
+            raise BadRequest(str(error)) from None
+        finally:
+            with self._lock:
+                self._starting -= 1
+        shown = _shown(str(next(self._numbers)), server)
+        with self._lock:
+            if is_wanted := not self._is_stopped:
+                self._forks[shown["id"]] = server
+        if not is_wanted:
+            server.stop()
+        return shown
+
+    def _end(self, id_: str) -> Document:
+        with self._lock:
+            server = self._forks.pop(id_, None)
+        if server is None:
+            raise NoSuchFork(id_)
+        shown = _shown(id_, server)
+        server.stop()
+        return shown
+
+
+def _shown(id_: str, server: Server) -> Document:
+    return {"id": id_, "url": server.url}
+
+
+def _in_thread(work: Callable[[], Document]) -> Awaitable[Document]:
+    """Does what waits for the event loop of a server. It goes on if the client has gone."""
+    return asyncio.shield(asyncio.to_thread(work))
+
+
+def _require_masters(call: ApiCall) -> None:
+    if SYSTEM_MASTERS not in call.user.groups:
+        raise Forbidden(f"{call.info.path} is forbidden: only members of {SYSTEM_MASTERS} may use it")
+
+
+async def _seconds(call: ApiCall) -> float:
+    """Returns by how much the body of a request asks to advance the clock. Raises BadRequest."""
+    body = await read_body(call)
+    try:
+        document: Any = load_json(body.data)
+    except InvalidJson as error:
+        raise BadRequest(f"the body is not valid JSON: {error}") from None
+    seconds: Any = document.get("seconds") if isinstance(document, dict) else None
+    if type(seconds) not in (int, float) or len(document) != 1:
+        refused = BadRequest('seconds: must be a number, and the only field, as in {"seconds": 3600}')
+        refused.details = {"causes": [{"reason": "FieldValueInvalid", "field": "seconds"}]}
+        raise refused
+    return float(seconds)
