@@ -1,4 +1,4 @@
-"""Serves /debug/clock and /debug/forks of a server in the process of tests, for whoever looks at its console.
+"""Serves /debug/clock and /debug/forks of a server in the process of tests, for people who use its console.
 
     GET     /debug/clock     {"now": "2026-11-30T10:00:00Z", "aheadSeconds": 0.0}
     POST    /debug/clock     {"seconds": 3600} advances the clock, and shows it

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import urlsplit
 
+from apiserver.testing import ApiServer
 from tests.support.required import library, missing
 from tests.support.server_process import ServerProcess
 
@@ -62,7 +63,7 @@ class Visit:
     faults: what went wrong in the page, or against its policy. foreign: requests to other servers.
     """
 
-    def __init__(self, browser: Browser, server: ServerProcess, **options: Any) -> None:
+    def __init__(self, browser: Browser, server: ServerProcess | ApiServer, **options: Any) -> None:
         self._browser, self.server, self._options = browser, server, options
         self.faults: list[str] = []
         self.foreign: list[str] = []
