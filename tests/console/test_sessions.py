@@ -62,6 +62,23 @@ async def test_the_first_requests_wait_for_no_module(visit: Visit, api: Api) -> 
         assert asked.get_nowait() not in ("/api", "/apis")
 
 
+async def test_a_user_learns_that_a_logout_has_failed(visit: Visit, api: Api) -> None:
+    page = visit.page
+    await visit.show(f"#code={code_of(api)}")
+    await page.get_by_text("mutatingwebhookconfigurations").wait_for()
+
+    async def refuse(route: Any) -> None:
+        if route.request.method == "DELETE":
+            await route.fulfill(status=503, body="{}")
+        else:
+            await route.continue_()
+
+    await visit.context.route("**/console/session", refuse)
+    await page.get_by_role("button", name="Log out").click()
+    await page.get_by_text("You are still logged in. The server answered 503.").wait_for()
+    await visit.context.unroute("**/console/session")
+
+
 async def test_a_link_takes_over_no_session(visit: Visit, api: Api) -> None:
     """Somebody else may have sent it, to see what the victim writes in the attacker's name."""
     await visit.log_in(account_token(api, "victim"), view=LIST)

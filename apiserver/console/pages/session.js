@@ -144,8 +144,13 @@ export function renew() {
 
 /** Ends the session. The page begins anew, so that nothing which the user has seen stays in it. */
 export async function logOut() {
-  await fetch(new URL("console/session", ROOT), { method: "DELETE" }).catch(() => undefined);
-  location.reload();
+  const answer = await fetch(new URL("console/session", ROOT), { method: "DELETE" }).catch(() => null);
+  if (answer?.ok) {
+    location.reload();
+    return;
+  }
+  const said = answer ? `The server answered ${answer.status}.` : "The server cannot be reached.";
+  login.value = { isWanted: true, reason: `You are still logged in. ${said} Reload the page and log out again.` };
 }
 
 // ---- OpenID Connect: the authorization code flow with PKCE (RFC 7636)
