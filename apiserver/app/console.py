@@ -18,6 +18,7 @@ from apiserver.endpoints import console_paths
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import BodyParser
 from apiserver.endpoints.middleware import OpenPaths
+from apiserver.load.switch_interval import compute_in_thread
 from apiserver.schema.extensions import Extensions
 
 if TYPE_CHECKING:
@@ -132,27 +133,32 @@ class LazyQuestions:
 
     def __init__(self, core: Core, authorizers: Authorizers) -> None:
         self._core, self._authorizers = core, authorizers
+        self._playground: Playground | None = None
 
     async def evaluate(self, call: ApiCall) -> None:
         """Answer a question about an expression. Raises as `Playground`."""
+        if self._playground is None:
+            # CEL's modules and libraries take a tenth of a second, if nothing else has needed them before.
+            self._playground = await compute_in_thread(self._new_playground)
         await self._playground.respond(call)
 
     async def who_can(self, call: ApiCall) -> None:
         """Answer a question about permissions. Raises as `WhoCan`."""
         await self._who_can.respond(call)
 
-    @cached_property
-    def _playground(self) -> Playground:
+    def _new_playground(self) -> Playground:
         from apiserver.console.playground.endpoint import Playground
 
         core = self._core
-        return Playground(
+        playground = Playground(
             self._parser,
             core.served,
             self._authorizers.chain,
             CompatibilityVersion.of(core.config.release, core.config.gates),
             Extensions(core.brand.vendor),
         )
+        playground.prepare()
+        return playground
 
     @cached_property
     def _who_can(self) -> WhoCan:

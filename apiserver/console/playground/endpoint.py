@@ -63,6 +63,10 @@ class Playground:
         self._parser, self._served, self._authorize = parser, served, authorize
         self._version, self._extensions = version, extensions
 
+    def prepare(self) -> None:
+        """Make what all expressions need: the declarations of CEL's libraries."""
+        evaluate_policy(Question(Kind.POLICY, "true"), {}, None, self._version, Effort(is_bounded=False))
+
     async def respond(self, call: ApiCall) -> None:
         """Answer a question. Raises BadRequest, TooManyRequests, and as `read_sized_query`."""
         document, size = await read_sized_query(call, self._parser)
