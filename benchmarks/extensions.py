@@ -101,17 +101,18 @@ def _versions_in_name_only() -> dict[str, Any]:
 
 
 async def _writes(settings: Settings) -> AsyncIterator[Result]:
-    flag = f"--extension={MODULE}:inline"
-    with server(settings) as (_, plain), server(settings, flag) as (_, ours):
-        found = await costs_of_creates(settings, CONFIGMAPS, config_map, ours, plain)
-        yield Result(
-            "an inline function, create of 1 KB",
-            "us",
-            found.added_us,
-            target=INLINE_US_MAX,
-            is_bound=True,
-            cpu_us=found.ours_us,
-        )
+    for extension, verb in (("inline", "mutates"), ("validating", "validates")):
+        flag = f"--extension={MODULE}:{extension}"
+        with server(settings) as (_, plain), server(settings, flag) as (_, ours):
+            found = await costs_of_creates(settings, CONFIGMAPS, config_map, ours, plain)
+            yield Result(
+                f"an inline function that {verb}, create of 1 KB",
+                "us",
+                found.added_us,
+                target=INLINE_US_MAX,
+                is_bound=True,
+                cpu_us=found.ours_us,
+            )
     flag = f"--extension={MODULE}:process"
     with server(settings) as (one, plain), server(settings, flag) as (two, ours):
         for measured in (plain, ours):

@@ -331,6 +331,16 @@ async def test_more_functions_than_can_wait_for_the_server_are_refused_at_once()
         await worker.runner.close()
 
 
+async def test_a_call_that_the_socket_does_not_take_at_once_does_not_mix_with_the_next_ones(
+    worker: Worker,
+) -> None:
+    large = {**CALL, "object": {**POD, "spec": {"text": "x" * 1_000_000}}}
+    hook = worker.hook("waits_shortly")
+    calls = [worker.runner.call(hook, orjson.dumps(each)) for each in (CALL, large, CALL, large, CALL)]
+    assert await asyncio.gather(*calls) == [{}] * 5
+    assert worker.ends == []
+
+
 async def test_functions_that_all_run_alone_are_called_one_after_the_other() -> None:
     """Their worker has no event loop."""
     worker = Worker("nothing:process")
