@@ -267,6 +267,11 @@ async def test_owners_and_dependents_are_a_tree(visit: Visit, api: Api) -> None:
     await visit.log_in(view=view("tree-owner"))
     await visit.page.get_by_role("link", name="ConfigMap tree-child").click()
     await visit.page.get_by_role("link", name="ConfigMap tree-owner").wait_for()
+    await visit.page.go_back()
+    await visit.page.get_by_role("link", name="ConfigMap tree-child").wait_for()
+    body["metadata"]["name"] = "tree-late"
+    api.post(CONFIG_MAPS, body).ok()
+    await visit.page.get_by_role("link", name="ConfigMap tree-late").wait_for()
 
 
 async def test_the_last_state_of_a_deleted_object_stays(visit: Visit, api: Api) -> None:

@@ -1,19 +1,22 @@
 /** What an operator looks at first: conditions, what belongs together, events. */
 import { ApiError, forEach, getJson, METADATA_LIST } from "../api.js";
-import { Loading, SimpleTable, useLoaded } from "../elements.js";
+import { Loading, SimpleTable, usePolling } from "../elements.js";
 import { age, counted } from "../format.js";
 import { useLiveItems } from "../live_object.js";
 import { collectionPath, listed, objectPath, objectSteps, typeOfKind } from "../resource_types.js";
 import { href } from "../router.js";
-import { html } from "../vendor/preact.js";
+import { html, useState } from "../vendor/preact.js";
 
 /** @typedef {import("../resource_types.js").ResourceType} ResourceType */
 /** @typedef {{type: ResourceType, name: string, namespace: string, uid: string, children: Node[]}} Node */
+/** @typedef {{self: Node, owners: any[], isPartial: boolean}} Family */
 
 // Objects of a type that are looked at, and of these in one answer.
 const SEARCHED_MAX = 20_000;
 const PAGE = 1_000;
 const OWNERS_DEPTH_MAX = 8;
+// A dependent may be of any type, so they are looked for again: no watch of one object tells of them.
+const TREE_SEARCHED_EVERY_MS = 10_000;
 
 /** @param {{type: ResourceType, object: any}} props */
 export function OverviewTab({ type, object }) {
@@ -69,17 +72,27 @@ function Events({ object }) {
 
 /** @param {{type: ResourceType, object: any}} props */
 function Tree({ type, object }) {
-  const { value, error, isLoading } = useLoaded(
-    (signal) => familyOf(type, object, signal),
-    [object.metadata.uid],
+  const { metadata } = object;
+  const [found, setFound] = useState(
+    /** @type {{uid: string, family?: Family, error?: unknown} | null} */ (null),
   );
-  if (error) return html`<p class="muted">${/** @type {Error} */ (error).message}</p>`;
-  if (isLoading || !value) return html`<${Loading} />`;
-  let branch = html`<${Branch} node=${value.self} current=${object.metadata.uid} />`;
-  for (const owner of value.owners) {
+  const search = async (/** @type {AbortSignal} */ signal) => {
+    const { uid } = metadata;
+    const result = await familyOf(type, object, signal).then(
+      (family) => ({ uid, family }),
+      (error) => ({ uid, error }),
+    );
+    if (!signal.aborted) setFound(result);
+  };
+  usePolling(search, TREE_SEARCHED_EVERY_MS, [metadata.uid, JSON.stringify(metadata.ownerReferences)]);
+  if (!found || found.uid !== metadata.uid) return html`<${Loading} />`;
+  const { family } = found;
+  if (!family) return html`<p class="muted">${/** @type {Error} */ (found.error).message}</p>`;
+  let branch = html`<${Branch} node=${family.self} current=${object.metadata.uid} />`;
+  for (const owner of family.owners) {
     branch = html`<ul class="tree"><li><${OwnerLink} owner=${owner} />${branch}</li></ul>`;
   }
-  return html`${branch} ${value.isPartial && html`<p class="muted">Not all objects were searched: you may not list some types, or there are too many.</p>`}`;
+  return html`${branch} ${family.isPartial && html`<p class="muted">Not all objects were searched: you may not list some types, or there are too many.</p>`}`;
 }
 
 /** @param {{owner: any}} props */
