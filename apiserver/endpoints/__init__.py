@@ -6,6 +6,7 @@ On the way in:
     request_handler  makes one `ApiCall` of each request
     api_call         the record of a request: its user, what it asks for, and its response
     request_info     method, path and query to verb, resource, subresource, namespace and name
+    console_paths    the paths of the console, by what requests for them need
     request_log      logs slow requests with where their time went, and samples traces
     middleware       metrics, errors to Status, authentication, deadlines, authorization, slots and seats;
                      further middleware: impersonation, audit_middleware, cors, priority_and_fairness
