@@ -137,8 +137,9 @@ def dropped_prefixes(connection: sqlite3.Connection) -> dict[bytes, int]:
 
 
 def require_digests(connection: sqlite3.Connection, digest: KeyDigests, *, notes: bool) -> None:
-    """Raises SegmentOutdated if the digests of the segment are others: no mark of it would be found.
+    """Check that a segment was written with the same digests: else no mark of it would be found.
 
+    Raises SegmentOutdated if it was not.
     notes: whether to note that they are these, if it has none.
     """
     row = connection.execute("SELECT made_by FROM digests").fetchone()
