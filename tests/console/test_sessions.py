@@ -56,6 +56,8 @@ async def test_the_first_requests_wait_for_no_module(visit: Visit, api: Api) -> 
 
     visit.page.on("request", lambda request: asked.put_nowait(urlsplit(request.url).path))
     await visit.page.route("**/main.js", hold)
+    # No watch tells the page to ask again.
+    await visit.page.route_web_socket("**/console/watches", lambda socket: None)
     await visit.page.goto(f"{visit.url}#code={code_of(api)}")
     await visit.page.get_by_text("mutatingwebhookconfigurations").wait_for()
     while not asked.empty():
