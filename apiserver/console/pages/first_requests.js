@@ -12,6 +12,13 @@ export const DISCOVERY_LIST = "application/json;g=apidiscovery.k8s.io;v=v2;as=AP
 /** @typedef {{code?: string, token?: string, oidc?: {code: string, verifier: string, redirectURI: string}}} Proof */
 /** @typedef {{status: number, body: any}} Answer to a login; the status is 0 if the server cannot be reached */
 
+/**
+ * What the console offers, as /console/config says; null if the server cannot be reached. It is also asked for so that
+ * there is a connection without credentials, on which discovery then waits for no handshake.
+ * @type {Promise<any>}
+ */
+export const configuration = read("/console/config", {}).catch(() => null);
+
 /** Answers of sessions that nobody has taken yet, by their proofs; null for what was not asked. */
 const sessions = new Map(/** @type {[string, Promise<Answer | null>][]} */ ([]));
 /** What the server serves for a token, until somebody takes it; null if that is not known. */
@@ -61,16 +68,22 @@ async function post(proof) {
   }
 }
 
+/**
+ * @param {string} path from the root of the API
+ * @param {Record<string, string>} headers
+ */
+async function read(path, headers) {
+  const answer = await fetch(ROOT.href + path.slice(1), { headers, credentials: "omit" });
+  if (!answer.ok) throw new Error(path);
+  return answer.json();
+}
+
 /** @param {Answer} answer */
 function discover({ status, body }) {
   if (status !== 200) return;
   const headers = { Accept: DISCOVERY_LIST, Authorization: `Bearer ${body.token}` };
-  const read = async (/** @type {string} */ path) => {
-    const answer = await fetch(ROOT.href + path.slice(1), { headers, credentials: "omit" });
-    if (!answer.ok) throw new Error(path);
-    return answer.json();
-  };
-  discovery = { token: body.token, documents: Promise.all(DISCOVERY.map(read)).catch(() => null) };
+  const documents = Promise.all(DISCOVERY.map((path) => read(path, headers)));
+  discovery = { token: body.token, documents: documents.catch(() => null) };
 }
 
 function begin() {

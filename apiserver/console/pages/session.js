@@ -2,7 +2,7 @@
  * Who uses the page. The token is in memory only. After a reload, the session's cookie, which no script can
  * read, brings a new one.
  */
-import { askForSession, codeInUrl, ROOT } from "./first_requests.js";
+import { askForSession, codeInUrl, configuration, ROOT } from "./first_requests.js";
 import { signal } from "./vendor/preact.js";
 
 /** @typedef {{username: string, groups: string[]}} User */
@@ -67,12 +67,7 @@ export async function begin() {
 }
 
 async function readConfig() {
-  try {
-    const answer = await fetch(new URL("console/config", ROOT));
-    if (answer.ok) config.value = await answer.json();
-  } catch {
-    // The session says that the server cannot be reached.
-  }
+  config.value = (await configuration) ?? config.value;
 }
 
 /** Takes a login code out of the URL; empty if there is none. */
@@ -150,7 +145,10 @@ export async function logOut() {
     return;
   }
   const said = answer ? `The server answered ${answer.status}.` : "The server cannot be reached.";
-  login.value = { isWanted: true, reason: `You are still logged in. ${said} Reload the page and log out again.` };
+  login.value = {
+    isWanted: true,
+    reason: `You are still logged in. ${said} Reload the page and log out again.`,
+  };
 }
 
 // ---- OpenID Connect: the authorization code flow with PKCE (RFC 7636)
