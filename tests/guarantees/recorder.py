@@ -439,7 +439,9 @@ class Recorder:
         finally:
             if cut:
                 watch.end = WatchEnd.BROKEN
-            # Neither a status nor a cut: the run ended, and cancelled the watch, before it was answered.
+            elif not status:
+                # The run ended, and cancelled the watch, before it was answered.
+                watch.end = WatchEnd.OPEN
             if cut or status not in (0, 200):
                 text = f"watch {dict(query)}"
                 ended = time.monotonic()
