@@ -15,8 +15,8 @@ from apiserver.meta.vocabulary import Document
 VARIABLES_MAX: Final = 100
 # A schema may be nested as deeply as 64 KiB of field names allow; no definition that is known is.
 PATH_STEPS_MAX: Final = 64
-# More characters of expressions take more than some milliseconds to compile.
-CHARACTERS_ON_LOOP_MAX: Final = 500
+# More characters of expressions take more than some milliseconds to compile, if many users ask at once.
+CHARACTERS_ON_LOOP_MAX: Final = 200
 # Functions with patterns: one of 20 characters, with a class of Unicode, takes ten milliseconds to compile.
 _WITH_PATTERNS: Final = re.compile("matches|find")
 # Constant patterns cost nothing, and the largest take 200 ms each.
