@@ -22,7 +22,6 @@ On the way in:
     load_shedding    refuses expensive requests while memory is short
     removal_rehearsal  hides APIs that a later release removes from clients that ask for that
     routes           finds the handler of a path: fixed paths, or the table of served resources
-    console_paths    the paths of the console, and what a request for each needs
     body_limits      limits the bytes of bodies being received, per user, and their slowness
     bodies           reads a request's body within bounds, and parses it by its media type
 
