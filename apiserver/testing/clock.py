@@ -46,13 +46,14 @@ class Clock:
         server is not running.
         """
         parts = {"days": days, "hours": hours, "minutes": minutes}
-        step_s = step_of(self._time, **parts, seconds=seconds, milliseconds=milliseconds)
+        step_s = step_of(self._time.ahead_s, **parts, seconds=seconds, milliseconds=milliseconds)
         self._put_forward(step_s)
         return self.now()
 
 
-def step_of(time: ServerTime, **parts: float) -> float:
-    """Returns by how many seconds a clock is advanced. parts: as of a `timedelta`.
+def step_of(ahead_s: float, **parts: float) -> float:
+    """Returns by how many seconds a clock is advanced. ahead_s: of the computer's, before. parts: as of a
+    `timedelta`.
 
     Raises ClockNotAdvanced if it cannot be.
     """
@@ -62,7 +63,7 @@ def step_of(time: ServerTime, **parts: float) -> float:
         step = AHEAD_MAX + timedelta.resolution
     if step < timedelta():
         raise ClockNotAdvanced(f"a server's clock cannot be advanced by {step}")
-    if timedelta(seconds=time.ahead_s) + step > AHEAD_MAX:
+    if timedelta(seconds=ahead_s) + step > AHEAD_MAX:
         raise ClockNotAdvanced(
             f"a server's clock can be at most {AHEAD_MAX.days // 365} years ahead of the computer's"
         )

@@ -31,11 +31,12 @@ from apiserver.meta.errors import (
     Forbidden,
     MethodNotAllowed,
     NoSuchEndpoint,
+    ServiceUnavailable,
     TooManyRequests,
 )
 from apiserver.meta.vocabulary import SYSTEM_MASTERS, Document
 from apiserver.testing.clock import step_of
-from apiserver.testing.errors import ClockNotAdvanced, SnapshotMismatch
+from apiserver.testing.errors import ClockNotAdvanced, ServerDidNotStart, ServerStopped, SnapshotMismatch
 from apiserver.testing.server_time import ServerTime
 from apiserver.wire.json_text import InvalidJson
 
@@ -79,6 +80,8 @@ class ClockRequests:
     def __init__(self, time: ServerTime, require_movable: Callable[[], None]) -> None:
         self._time, self._require_movable = time, require_movable
         self._advancing: set[asyncio.Task[None]] = set()
+        # By how much it will be advanced, as responses have said.
+        self._promised_s = 0.0
 
     async def __call__(self, call: ApiCall, rest: str) -> None:
         """Responds to a request. Raises Forbidden, BadRequest, MethodNotAllowed, NoSuchEndpoint."""
@@ -97,13 +100,20 @@ class ClockRequests:
         seconds = await _seconds(call)
         try:
             self._require_movable()
-            step_s = step_of(self._time, seconds=seconds)
+            step_s = step_of(self._time.ahead_s + self._promised_s, seconds=seconds)
         except ClockNotAdvanced as error:
             raise BadRequest(str(error)) from None
-        # First the response: the time of this request is over afterwards, as that of all under way.
-        await send_document(call, self._shown(self._time.ahead_s + step_s))
-        self._advancing.add(task := asyncio.create_task(self._time.advance(step_s)))
-        task.add_done_callback(self._advancing.discard)
+        self._promised_s += step_s
+        try:
+            # First the response: the time of this request is over afterwards, as that of all under way.
+            await send_document(call, self._shown(self._time.ahead_s + self._promised_s))
+        finally:
+            self._advancing.add(task := asyncio.create_task(self._keep_promise(step_s)))
+            task.add_done_callback(self._advancing.discard)
+
+    async def _keep_promise(self, step_s: float) -> None:
+        self._promised_s -= step_s
+        await self._time.advance(step_s)
 
     def _shown(self, ahead_s: float) -> Document:
         now = datetime.fromtimestamp(self._time.clock.time() - self._time.ahead_s + ahead_s, UTC)
@@ -115,23 +125,24 @@ class ForkRequests:
 
     def __init__(self, fork: Callable[[], Server]) -> None:
         self._fork = fork
-        self._forks: dict[str, Server] = {}
+        # By their IDs; None for those that start.
+        self._forks: dict[str, Server | None] = {}
         self._numbers = itertools.count(1)
         # The dict may be used by the thread that stops the server.
         self._lock = threading.Lock()
-        self._starting = 0
         self._is_stopped = False
 
     async def __call__(self, call: ApiCall, name: str) -> None:
         """Responds to a request. name: the ID of a fork; empty for all.
 
-        Raises Forbidden, BadRequest, NoSuchFork, TooManyRequests, MethodNotAllowed, NoSuchEndpoint.
+        Raises Forbidden, BadRequest, NoSuchFork, TooManyRequests, ServiceUnavailable, MethodNotAllowed,
+        NoSuchEndpoint.
         """
         _require_masters(call)
         match call.info.method, name:
             case "GET" | "HEAD", "":
                 with self._lock:
-                    forks = [_shown(id_, server) for id_, server in self._forks.items()]
+                    forks = [_shown(id_, server) for id_, server in self._forks.items() if server is not None]
                 await send_document(call, {"forks": forks})
             case "POST", "":
                 await send_document(call, await _in_thread(self._start), 201)
@@ -146,30 +157,41 @@ class ForkRequests:
         """Stop all forks, and those that start meanwhile."""
         with self._lock:
             self._is_stopped = True
-            forks = list(self._forks.values())
+            forks = [server for server in self._forks.values() if server is not None]
             self._forks.clear()
         for each in forks:
             each.stop()
 
     def _start(self) -> Document:
         with self._lock:
-            if len(self._forks) + self._starting >= FORKS_MAX:
+            if self._is_stopped:
+                raise ServiceUnavailable("the server stops")
+            if len(self._forks) >= FORKS_MAX:
                 raise TooManyRequests(f"this server has {FORKS_MAX} forks already")
-            self._starting += 1
+            id_ = str(next(self._numbers))
+            self._forks[id_] = None
+        server: Server | None = None
         try:
             server = self._fork()
         except SnapshotMismatch as error:
             raise BadRequest(str(error)) from None
+        except (ServerDidNotStart, ServerStopped) as error:
+            raise ServiceUnavailable(str(error)) from None
         finally:
-            with self._lock:
-                self._starting -= 1
-        shown = _shown(str(next(self._numbers)), server)
-        with self._lock:
-            if is_wanted := not self._is_stopped:
-                self._forks[shown["id"]] = server
+            is_wanted = self._note_started(id_, server)
         if not is_wanted:
             server.stop()
-        return shown
+        return _shown(id_, server)
+
+    def _note_started(self, id_: str, server: Server | None) -> bool:
+        """Note a fork that has started, or that it has not; returns whether it is still wanted."""
+        with self._lock:
+            if is_wanted := id_ in self._forks:
+                if server is None:
+                    del self._forks[id_]
+                else:
+                    self._forks[id_] = server
+        return is_wanted
 
     def _end(self, id_: str) -> Document:
         with self._lock:

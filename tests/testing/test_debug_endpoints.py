@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Final
 
 import pytest
 
-from apiserver.testing import ApiServer, User
-from apiserver.testing.debug_endpoints import FORKS_MAX
+from apiserver.meta.errors import ServiceUnavailable
+from apiserver.testing import ApiServer, ServerDidNotStart, ServerStopped, User
+from apiserver.testing.debug_endpoints import FORKS_MAX, ForkRequests
 from tests.support.eventually import until
 
 CLOCK, FORKS = "/debug/clock", "/debug/forks"
@@ -39,6 +41,15 @@ def test_the_clock_is_advanced(server: ApiServer) -> None:
     assert HOUR_S <= moved.total_seconds() < HOUR_S + 60
     until(lambda: server.clock.now().isoformat() >= shown["now"][:19], what="the server's own time")
     assert server.request("GET", CLOCK)[1]["aheadSeconds"] == HOUR_S
+
+
+def test_requests_at_once_keep_the_bound_together(server: ApiServer) -> None:
+    """Each is answered before the clock is advanced."""
+    with ThreadPoolExecutor(4) as executor:
+        body = {"seconds": YEARS_S * 2 // 5}
+        answers = [*executor.map(lambda _: server.request("POST", CLOCK, body), range(4))]
+    assert sorted(code for code, _ in answers) == [200, 200, 400, 400]
+    assert server.request("GET", CLOCK)[1]["aheadSeconds"] == 2 * body["seconds"]
 
 
 def test_what_is_due_then_happens(server: ApiServer) -> None:
@@ -98,6 +109,17 @@ def test_forks_end_with_their_original_and_are_not_too_many(server: ApiServer) -
     forks = list(server._forks._forks.values())
     server.stop()
     assert [each._runner for each in forks if isinstance(each, ApiServer)] == [None] * FORKS_MAX
+
+
+@pytest.mark.parametrize("error", [ServerDidNotStart("no port is free"), ServerStopped("fork")], ids=str)
+def test_a_fork_that_does_not_start_takes_no_place(error: Exception) -> None:
+    def fail() -> ApiServer:
+        raise error
+
+    forks = ForkRequests(fail)
+    for _ in range(FORKS_MAX + 1):
+        with pytest.raises(ServiceUnavailable, match=str(error)):
+            forks._start()
 
 
 @pytest.mark.parametrize("path", [CLOCK, FORKS])
