@@ -36,16 +36,13 @@ export default function Tests() {
   </section>`;
 }
 
-function Faults() {
-  const { value, error, reload } = useLoaded((signal) => getJson(FAULTS, { signal }), []);
-  const [text, setText] = useState(JSON.stringify(EXAMPLES[0].fault, null, 2));
+/**
+ * Makes changes, knows why the last one has failed, and reads again after each.
+ * @param {() => void} reload
+ */
+function useChanges(reload) {
   const [failure, setFailure] = useState(/** @type {unknown} */ (null));
-  if (error instanceof ApiError && error.code === 404)
-    return html`<${Notice}>This server injects no faults. The flag <code>--enable-fault-injection</code> lets it do so.</${Notice}>`;
-  if (error) return html`<${ErrorNotice} error=${error} />`;
-  if (!value) return html`<${Loading} />`;
-  /** @param {() => Promise<any>} change */
-  const run = async (change) => {
+  const run = async (/** @type {() => Promise<any>} */ change) => {
     try {
       await change();
       setFailure(null);
@@ -54,6 +51,17 @@ function Faults() {
     }
     reload();
   };
+  return { failure, run };
+}
+
+function Faults() {
+  const { value, error, reload } = useLoaded((signal) => getJson(FAULTS, { signal }), []);
+  const [text, setText] = useState(JSON.stringify(EXAMPLES[0].fault, null, 2));
+  const { failure, run } = useChanges(reload);
+  if (error instanceof ApiError && error.code === 404)
+    return html`<${Notice}>This server injects no faults. The flag <code>--enable-fault-injection</code> lets it do so.</${Notice}>`;
+  if (error) return html`<${ErrorNotice} error=${error} />`;
+  if (!value) return html`<${Loading} />`;
   const { faults } = value;
   const rows = faults.map((/** @type {any} */ each) => [
     each.id,
@@ -98,19 +106,11 @@ function Nodes() {
 function Clock() {
   const { value, error, reload } = useLoaded((signal) => getJson(CLOCK, { signal }), []);
   const [hours, setHours] = useState("1");
-  const [failure, setFailure] = useState(/** @type {unknown} */ (null));
+  const { failure, run } = useChanges(reload);
   if (error instanceof ApiError && error.code === 404) return html`<${FixedClock} />`;
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return html`<${Loading} />`;
-  const advance = async () => {
-    try {
-      await post(CLOCK, { seconds: Math.round(Number(hours) * 3_600) });
-      setFailure(null);
-    } catch (found) {
-      setFailure(found);
-    }
-    reload();
-  };
+  const advance = () => run(() => post(CLOCK, { seconds: Math.round(Number(hours) * 3_600) }));
   return html`<${Facts}
       items=${[
         { label: "Server time", value: moment(value.now) },
@@ -147,21 +147,11 @@ function FixedClock() {
 
 function Forks() {
   const { value, error, reload } = useLoaded((signal) => getJson(FORKS, { signal }), []);
-  const [failure, setFailure] = useState(/** @type {unknown} */ (null));
+  const { failure, run } = useChanges(reload);
   if (error instanceof ApiError && error.code === 404)
     return html`<${Notice}>Only a server that a Python test runs in its process can be forked.</${Notice}>`;
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!value) return html`<${Loading} />`;
-  /** @param {() => Promise<any>} change */
-  const run = async (change) => {
-    try {
-      await change();
-      setFailure(null);
-    } catch (found) {
-      setFailure(found);
-    }
-    reload();
-  };
   const rows = value.forks.map((/** @type {{id: string, url: string}} */ { id, url }) => [
     id,
     html`<a href=${`${url}/console/`} target="_blank" rel="noreferrer">${url}</a>`,
