@@ -112,7 +112,8 @@ class ClockRequests:
             task.add_done_callback(self._advancing.discard)
 
     async def _keep_promise(self, step_s: float) -> None:
-        self._promised_s -= step_s
+        # Without the remainder that sums of fractions leave.
+        self._promised_s = self._promised_s - step_s if len(self._advancing) > 1 else 0.0
         await self._time.advance(step_s)
 
     def _shown(self, ahead_s: float) -> Document:
@@ -157,10 +158,12 @@ class ForkRequests:
         """Stop all forks, and those that start meanwhile."""
         with self._lock:
             self._is_stopped = True
-            forks = [server for server in self._forks.values() if server is not None]
-            self._forks.clear()
-        for each in forks:
-            each.stop()
+            forks = dict(self._forks)
+        for id_, each in forks.items():
+            if each is not None:
+                each.stop()
+            # Not before: if this is interrupted, it is done again.
+            self._forks.pop(id_, None)
 
     def _start(self) -> Document:
         with self._lock:
@@ -181,6 +184,7 @@ class ForkRequests:
             is_wanted = self._note_started(id_, server)
         if not is_wanted:
             server.stop()
+            raise ServiceUnavailable("the server stops")
         return _shown(id_, server)
 
     def _note_started(self, id_: str, server: Server | None) -> bool:
@@ -195,9 +199,10 @@ class ForkRequests:
 
     def _end(self, id_: str) -> Document:
         with self._lock:
-            server = self._forks.pop(id_, None)
-        if server is None:
-            raise NoSuchFork(id_)
+            server = self._forks.get(id_)
+            if server is None:  # Or it is still starting, and its ID is not known yet.
+                raise NoSuchFork(id_)
+            del self._forks[id_]
         shown = _shown(id_, server)
         server.stop()
         return shown

@@ -240,12 +240,13 @@ class ApiServer:
 
         If the server is not running, the method does nothing.
         """
-        self._forks.stop()
         runner, self._runner = self._runner, None
         directory, self._directory = self._directory, None
         try:
+            self._forks.stop()
             _end(runner, directory)
         except KeyboardInterrupt:  # It ends all the same: that takes a moment.
+            self._forks.stop()
             _end(runner, directory)
             raise
 

@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.meta.errors import ServiceUnavailable
 from apiserver.testing import ApiServer, ServerDidNotStart, ServerStopped, User
-from apiserver.testing.debug_endpoints import FORKS_MAX, ForkRequests
+from apiserver.testing.debug_endpoints import FORKS_MAX, ForkRequests, NoSuchFork
 from tests.support.eventually import until
 
 CLOCK, FORKS = "/debug/clock", "/debug/forks"
@@ -109,6 +109,35 @@ def test_forks_end_with_their_original_and_are_not_too_many(server: ApiServer) -
     forks = list(server._forks._forks.values())
     server.stop()
     assert [each._runner for each in forks if isinstance(each, ApiServer)] == [None] * FORKS_MAX
+
+
+def test_a_fork_that_starts_is_not_deleted_by_its_id() -> None:
+    started = ApiServer()
+
+    def fork() -> ApiServer:
+        with pytest.raises(NoSuchFork):
+            forks._end("1")
+        return started.start()
+
+    forks = ForkRequests(fork)
+    assert forks._start() == {"id": "1", "url": started.url}
+    forks.stop()
+    assert started._runner is None
+    with pytest.raises(ServiceUnavailable):
+        forks._start()
+
+
+def test_a_fork_that_starts_while_its_original_stops_is_refused() -> None:
+    started = ApiServer()
+
+    def fork() -> ApiServer:
+        forks.stop()
+        return started.start()
+
+    forks = ForkRequests(fork)
+    with pytest.raises(ServiceUnavailable, match="the server stops"):
+        forks._start()
+    assert started._runner is None
 
 
 @pytest.mark.parametrize("error", [ServerDidNotStart("no port is free"), ServerStopped("fork")], ids=str)
