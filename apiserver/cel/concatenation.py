@@ -49,7 +49,9 @@ class ConcatenatedList(Sequence[Any]):
     def __getitem__(self, index: int | slice) -> Any:
         """Returns an item, or a copy of a part, as lists do. Raises IndexError."""
         if isinstance(index, slice):
-            return self._part(*index.indices(len(self)))
+            if index.step not in (None, 1):
+                return list(self)[index]
+            return self._part(*index.indices(len(self))[:2])
         if index < 0:
             index += len(self)
             if index < 0:
@@ -62,9 +64,7 @@ class ConcatenatedList(Sequence[Any]):
     def chunks(self) -> Sequence[list[Any]]:
         return self._chunks
 
-    def _part(self, start: int, stop: int, step: int) -> list[Any]:
-        if step != 1:
-            return list(self)[start : stop if stop >= 0 else None : step]
+    def _part(self, start: int, stop: int) -> list[Any]:
         found: list[Any] = []
         place = bisect_right(self._ends, start)
         while start < stop:

@@ -51,6 +51,10 @@ def test_a_concatenated_list_has_the_items_of_all(
     step = data.draw(st.sampled_from([None, 1, -1, 2, -3]))
     assert made[start:stop:step] == items[start:stop:step]
     assert made[::-1] == items[::-1]
+    below = -len(items) - 1
+    for step in (-3, -1, 2):
+        assert made[below::step] == items[below::step]
+        assert made[:below:step] == items[:below:step]
     assert (at in made) is (at in items)
 
 
