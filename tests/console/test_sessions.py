@@ -81,6 +81,18 @@ async def test_a_user_learns_that_a_logout_has_failed(visit: Visit, api: Api) ->
     await visit.context.unroute("**/console/session")
 
 
+async def test_a_code_waits_until_it_is_known_that_there_is_no_session(visit: Visit, api: Api) -> None:
+    """If the server cannot tell, the session of the cookie may be somebody's whom the link would log out."""
+    page, code = visit.page, code_of(api)
+    await page.route("**/console/session", lambda route: route.fulfill(status=503, json={"message": "full"}))
+    await visit.show(f"#code={code}")
+    await page.get_by_role("alert").get_by_text("full").wait_for()
+    await page.unroute_all()
+    await page.goto("about:blank")
+    await visit.show(f"#code={code}")
+    await page.get_by_text("mutatingwebhookconfigurations").wait_for()
+
+
 async def test_a_link_takes_over_no_session(visit: Visit, api: Api) -> None:
     """Somebody else may have sent it, to see what the victim writes in the attacker's name."""
     await visit.log_in(account_token(api, "victim"), view=LIST)

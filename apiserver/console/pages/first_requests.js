@@ -46,6 +46,15 @@ export async function takeDiscovery(token) {
   return first.token === token ? first.documents : null;
 }
 
+/**
+ * Whether an answer to a request for the session of the cookie says that there is none. After any other failure there
+ * may be one.
+ * @param {Answer} answer
+ */
+export function hasNoSession({ status }) {
+  return status === 204 || status === 401;
+}
+
 /** The code of a login in the URL; empty if there is none. */
 export function codeInUrl() {
   return new URLSearchParams(location.hash.slice(1)).get("code") ?? "";
@@ -93,7 +102,7 @@ function begin() {
   const code = codeInUrl();
   if (!code) return;
   // As `session.begin` uses it: a code replaces no session.
-  const ofCode = ofCookie.then((kept) => (kept.status === 200 ? null : post({ code })));
+  const ofCode = ofCookie.then((kept) => (hasNoSession(kept) ? post({ code }) : null));
   sessions.set(JSON.stringify({ code }), ofCode);
   void ofCode.then((answer) => answer && discover(answer));
 }

@@ -2,7 +2,7 @@
  * Who uses the page. The token is in memory only. After a reload, the session's cookie, which no script can
  * read, brings a new one.
  */
-import { askForSession, codeInUrl, configuration, ROOT } from "./first_requests.js";
+import { askForSession, codeInUrl, configuration, hasNoSession, ROOT } from "./first_requests.js";
 import { signal } from "./vendor/preact.js";
 
 /** @typedef {{username: string, groups: string[]}} User */
@@ -55,8 +55,9 @@ export async function begin() {
   if (code) {
     // Anybody can send a link with a code of their own: it replaces no session unless its user agrees.
     // The login is not asked for in between.
-    if (await open({}, "", false)) await offer(code);
-    else await open({ code });
+    const kept = await askForSession({});
+    if (hasNoSession(kept)) await open({ code });
+    else if (take(kept, false)) await offer(code);
     return;
   }
   const answered = new URLSearchParams(location.search);
@@ -90,10 +91,17 @@ async function offer(code) {
  * Opens a session; without a proof the one of the cookie. Returns whether there is one now.
  * @param {import("./first_requests.js").Proof} proof
  * @param {string} [reason] what to say if it fails, instead of the server's answer
- * @param {boolean} [asks] whether to ask for a login if it fails
  */
-export async function open(proof, reason, asks = true) {
-  const { status, body } = await askForSession(proof);
+export async function open(proof, reason) {
+  return take(await askForSession(proof), Boolean(proof.code), reason);
+}
+
+/**
+ * @param {import("./first_requests.js").Answer} answer to a request for a session
+ * @param {boolean} isForCode
+ * @param {string} [reason]
+ */
+function take({ status, body }, isForCode, reason) {
   if (status === 0) {
     login.value = { isWanted: !user.value, reason: "The server cannot be reached." };
     return false;
@@ -103,7 +111,7 @@ export async function open(proof, reason, asks = true) {
     return true;
   }
   // A code that is refused ends no session that there is.
-  if (asks && !(proof.code && user.value)) {
+  if (!(isForCode && user.value)) {
     const said = status === 204 ? "" : (body.message ?? `The server answered ${status}.`);
     login.value = { isWanted: true, reason: reason ?? said };
   }
