@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import itertools
 import socket
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -271,7 +272,7 @@ def _replayed(given: argparse.Namespace, recordings: Recordings, names: list[str
             chosen.append(conversation)
     limits = Limits(given.request_timeout)
     replay = replay_with(replayer, make_client(replayer, arguments, access, limits), arguments)
-    results = {result.name: result for result in _repeated(chosen, replay, given.jobs, limits)}
+    results = _repeated(chosen, replay, given.jobs, limits)
     notes = [limits.gone] if limits.gone else []
     if checked.has_controllers:
         notes.append(
@@ -290,29 +291,33 @@ def _replayed(given: argparse.Namespace, recordings: Recordings, names: list[str
 
 def _repeated(
     conversations: Sequence[Conversation], replay: Replay, jobs: int, limits: Limits
-) -> Iterator[Result]:
-    """Yields results. The last one of each name counts: conversations that failed are replayed once more.
+) -> dict[str, Result]:
+    """Returns the results by name. Conversations that failed are replayed once more.
 
     On a busy machine conversations fail that wait for something.
     """
-    failed = set()
-    for result in _counted(replay_all(conversations, replay, jobs, limits), len(conversations)):
-        yield result
-        if result.outcome is Outcome.FAILED:
-            failed.add(result.name)
+    count = _counter(len(conversations))
+    results = {each.name: each for each in replay_all(conversations, replay, jobs, limits, on_result=count)}
     if not limits.gone:
-        again = [each for each in conversations if each.name in failed]
-        yield from _counted(replay_all(again, replay, jobs, limits), len(again), "second attempt: ")
+        again = [each for each in conversations if results[each.name].outcome is Outcome.FAILED]
+        count = _counter(len(again), "second attempt: ")
+        for result in replay_all(again, replay, jobs, limits, on_result=count):
+            results[result.name] = result
+    return results
 
 
-def _counted(results: Iterable[Result], total: int, label: str = "") -> Iterator[Result]:
-    """Yields the results, and shows on a terminal how many there are."""
+def _counter(total: int, label: str = "") -> Callable[[Result], None]:
+    """Returns what is called with each result, and shows on a terminal how many there are."""
     shows = sys.stderr is not None and sys.stderr.isatty()
-    for count, result in enumerate(results, start=1):
+    numbers = itertools.count(1)
+
+    def count(_: Result) -> None:
         if shows:
-            end = "\n" if count == total else ""
-            print(f"\r{label}{count} of {total} conversations", file=sys.stderr, end=end, flush=True)
-        yield result
+            number = next(numbers)
+            end = "\n" if number == total else ""
+            print(f"\r{label}{number} of {total} conversations", file=sys.stderr, end=end, flush=True)
+
+    return count
 
 
 def _without_password(url: str) -> str:

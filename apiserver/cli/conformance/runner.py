@@ -58,10 +58,13 @@ def replay_with(replayer: Any, client: Any, arguments: Any) -> Replay:
 
 def _texts(differences: Sequence[tuple[int, str, bool]]) -> Iterator[str]:
     for step, text, _ in differences[:DETAILS_MAX]:
-        shown = text if len(text) <= DETAIL_LENGTH_MAX else f"{text[:DETAIL_LENGTH_MAX]}..."
-        yield f"step {step}: {shown}"
+        yield f"step {step}: {_shortened(text)}"
     if len(differences) > DETAILS_MAX:
         yield f"and {len(differences) - DETAILS_MAX} more differences"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= DETAIL_LENGTH_MAX else f"{text[:DETAIL_LENGTH_MAX]}..."
 
 
 def replay_all(
@@ -69,13 +72,18 @@ def replay_all(
     replay: Replay,
     jobs: int,
     limits: Limits,
+    *,
+    on_result: Callable[[Result], None] = lambda _: None,
     within_s: float = ABANDONED_AFTER_S,
-) -> Iterator[Result]:
-    """Yields the results as conversations end; one that does not within a time has failed.
+) -> list[Result]:
+    """Returns the results, in the order in which conversations end.
 
-    Interrupted, it lets those that are under way clean up, and raises KeyboardInterrupt.
+    A conversation that does not end within a time has failed, as has one whose replay raises.
+    on_result: is called with each result at once.
+    If this is interrupted, or `on_result` raises, it lets those that are under way clean up, and raises.
     Each has a thread that is a daemon: one that never ends does not keep the program.
     """
+    results: list[Result] = []
     waiting = list(reversed(conversations))
     began: dict[str, float] = {}
     threads: dict[str, threading.Thread] = {}
@@ -84,7 +92,9 @@ def replay_all(
     def start(conversation: Conversation) -> None:
         name = conversation.name
         began[name] = time.monotonic()
-        threads[name] = threading.Thread(target=lambda: ended.put(replay(conversation)), daemon=True)
+        threads[name] = threading.Thread(
+            target=lambda: ended.put(_result_of(replay, conversation)), daemon=True
+        )
         threads[name].start()
 
     try:
@@ -97,11 +107,23 @@ def replay_all(
                 result = Result(oldest, Outcome.FAILED, (f"did not end within {within_s:g} s",), within_s)
             if began.pop(result.name, None) is not None:
                 del threads[result.name]
-                yield result
-    except KeyboardInterrupt:
+                results.append(result)
+                on_result(result)
+    except BaseException:
         limits.stopped = "interrupted"
         _await_all(threads.values(), time.monotonic() + CLEANUP_WITHIN_S)
         raise
+    return results
+
+
+def _result_of(replay: Replay, conversation: Conversation) -> Result:
+    """Returns the result of a replay, also of one that raises what nobody has foreseen."""
+    began = time.monotonic()
+    try:
+        return replay(conversation)
+    except BaseException as error:  # Else the thread would end without a result, as if it had taken too long.
+        detail = _shortened(f"the replay failed: {type(error).__name__}: {error}")
+        return Result(conversation.name, Outcome.FAILED, (detail,), round(time.monotonic() - began, 3))
 
 
 def _next(ended: queue.SimpleQueue[Result], end: float) -> Result | None:

@@ -14,7 +14,7 @@ import pytest
 from apiserver.cli.conformance.conversations import Conversation
 from apiserver.cli.conformance.endpoint import CLEANUP_WITHIN_S, Limits
 from apiserver.cli.conformance.results import Outcome, Result
-from apiserver.cli.conformance.runner import _next, replay_all
+from apiserver.cli.conformance.runner import DETAIL_LENGTH_MAX, _next, replay_all
 from apiserver.cli.subcommand import Interrupted, interruptible
 from tests.support.eventually import WITHIN_S, until
 
@@ -44,7 +44,7 @@ def test_no_more_than_jobs_run_at_a_time() -> None:
             running -= 1
         return Result(conversation.name, Outcome.PASSED)
 
-    results = list(replay_all(CONVERSATIONS, replay, 2, Limits(1)))
+    results = replay_all(CONVERSATIONS, replay, 2, Limits(1))
     assert sorted(each.name for each in results) == [each.name for each in CONVERSATIONS]
     assert most == 2
 
@@ -81,11 +81,52 @@ def test_interrupted_it_waits_for_those_under_way_and_no_longer(when: str) -> No
 
     began = time.monotonic()
     with interruptible(), pytest.raises(Interrupted):
-        list(replay_all(CONVERSATIONS, replay, 1, limits))
+        replay_all(CONVERSATIONS, replay, 1, limits)
     assert ended == ["area/0"]
     assert limits.stopped == "interrupted"
     assert time.monotonic() - began < CLEANUP_WITHIN_S / 2
 
 
+def test_interrupted_while_a_result_is_shown_it_waits_for_those_under_way() -> None:
+    """As by a signal, or by a terminal that has gone."""
+    limits, ended = Limits(1), []
+
+    def replay(conversation: Conversation) -> Result:
+        if conversation.name == "area/1":
+            until(lambda: limits.stopped, what="it is interrupted")
+        ended.append(conversation.name)
+        return Result(conversation.name, Outcome.PASSED)
+
+    def show(result: Result) -> None:
+        raise Interrupted(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        replay_all(CONVERSATIONS, replay, 2, limits, on_result=show)
+    assert sorted(ended) == ["area/0", "area/1"]
+    assert limits.stopped == "interrupted"
+
+
+RAISED: Final[dict[str, tuple[BaseException, str]]] = {
+    "an error": (KeyError("metadata"), "the replay failed: KeyError: 'metadata'"),
+    "an end of the program": (SystemExit(3), "the replay failed: SystemExit: 3"),
+    "a long text": (ValueError("x" * 5_000), f"{'the replay failed: ValueError: ':x<{DETAIL_LENGTH_MAX}}..."),
+}
+
+
+@pytest.mark.parametrize(("error", "detail"), RAISED.values(), ids=RAISED)
+def test_one_whose_replay_raises_has_failed_at_once_and_names_the_error(
+    error: BaseException, detail: str
+) -> None:
+    def replay(conversation: Conversation) -> Result:
+        if conversation.name == "area/0":
+            raise error
+        return Result(conversation.name, Outcome.PASSED)
+
+    results = {each.name: each for each in replay_all(CONVERSATIONS, replay, 1, Limits(1))}
+    failed = results.pop("area/0")
+    assert (failed.outcome, failed.details) == (Outcome.FAILED, (detail,))
+    assert [each.outcome for each in results.values()] == [Outcome.PASSED] * 5
+
+
 def test_nothing_to_replay() -> None:
-    assert list(replay_all([], lambda _: pytest.fail("nothing"), 2, Limits(1))) == []
+    assert replay_all([], lambda _: pytest.fail("nothing"), 2, Limits(1)) == []
