@@ -18,6 +18,8 @@ from apiserver.storage.interface import KeyRange
 
 # Says, as a mark, that rows were deleted, but that their bytes may still be in the file.
 _UNCLEAN: Final = b""
+# The revision of such a mark, which is 0 at first: the file is rewritten, but its log has not been emptied.
+_REWRITTEN: Final = 1
 NO_DROPS: Final[Mapping[str, int]] = MappingProxyType({})
 TABLES: Final = """
 -- The changes of a key up to revision `until` were purged. `scope`: the digest of the key, or of a prefix.
@@ -155,15 +157,27 @@ def has_marks(connection: sqlite3.Connection) -> bool:
 
 
 def clean(connection: sqlite3.Connection) -> None:
-    """Rewrite the file of a segment, and its log, if they may contain what was deleted. Raises OSError."""
+    """Rewrite the file of a segment, and its log, if they may contain what was deleted.
+
+    Raises OSError if another process reads the file. It is not rewritten meanwhile, nor a second time if that
+    process comes in between: its log would grow by the whole file each time.
+    """
     execute = connection.execute
-    if execute("SELECT 1 FROM purged WHERE scope = ?", (_UNCLEAN,)).fetchone() is None:
+    marked = execute("SELECT until FROM purged WHERE scope = ?", (_UNCLEAN,)).fetchone()
+    if marked is None:
         return
-    execute("VACUUM")
-    busy, _, _ = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if marked[0] != _REWRITTEN:
+        _empty_log(connection)
+        execute("VACUUM")
+        execute("UPDATE purged SET until = ? WHERE scope = ?", (_REWRITTEN, _UNCLEAN))
+    _empty_log(connection)
+    execute("DELETE FROM purged WHERE scope = ?", (_UNCLEAN,))
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
         raise OSError("another process reads the history")
-    execute("DELETE FROM purged WHERE scope = ?", (_UNCLEAN,))
 
 
 # The keys of a scope of which a change after a revision is missing.

@@ -224,3 +224,45 @@ def test_a_file_that_was_dropped_is_not_reported_as_damaged(
             model.read(reading, 2)
     assert not caplog.records
     reading.close()
+
+
+def test_a_file_is_rewritten_once_though_another_process_reads_it(tmp_path: Path) -> None:
+    """Each time its log would grow by as much as the file has."""
+    writing, model, source = UndoLog(tmp_path / "history", SMALL), Model(), random.Random(1)
+    model.record(writing)
+    for number in range(100):
+        model.write(f"/thin/{number % 5}", b"major|" + source.randbytes(1_500))
+        model.record(writing)
+    first, *_, last = writing._segments
+    assert first is not last
+    rewritten: list[str] = []
+    first._connection.set_trace_callback(
+        lambda statement: rewritten.append(statement) if statement == "VACUUM" else None
+    )
+    reading = UndoLog(tmp_path / "history", SMALL, follows=True)
+    with reading.snapshot():
+        assert thin(writing, model, LATER_MS) > 0
+        for _ in range(3):
+            first.shrink()
+    assert rewritten == []
+
+    # It comes in between, when the file has been rewritten but its log has not been emptied.
+    snapshot = reading.snapshot()
+
+    def begin_to_read(statement: str) -> None:
+        rewritten.append(statement)
+        if statement.startswith("UPDATE purged SET until"):
+            snapshot.__enter__()
+
+    first._connection.set_trace_callback(begin_to_read)
+    for _ in range(3):
+        first.shrink()
+    assert rewritten.count("VACUUM") == 1
+    snapshot.__exit__(None, None, None)
+    first.shrink()
+    assert rewritten.count("VACUUM") == 1
+    rewritten.clear()
+    first.shrink()  # Nothing is left to do.
+    assert not [each for each in rewritten if "VACUUM" in each or "checkpoint" in each]
+    writing.close()
+    reading.close()
