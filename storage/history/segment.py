@@ -168,6 +168,8 @@ class Segment:
 
         It must end soon: until then, that process cannot complete a purge. Raises SegmentDamaged, OSError.
         """
+        # One that could not be ended is of an earlier read.
+        self.end_snapshot()
         with sqlite_errors():
             self._connection.execute("BEGIN")
             self.spans = self._spans()
@@ -176,8 +178,10 @@ class Segment:
             self.reader.dropped = purges.dropped_prefixes(self._connection)
 
     def end_snapshot(self) -> None:
+        """End the snapshot, if there is one. Raises SegmentDamaged, OSError."""
         if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+            with sqlite_errors():
+                self._connection.execute("ROLLBACK")
 
     def _clean_if_possible(self) -> None:
         """Remove what purges and rewrites may have left. Nothing of a server depends on its history."""

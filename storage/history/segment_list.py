@@ -9,7 +9,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Final, NamedTuple
@@ -127,9 +127,14 @@ class SegmentList:
             self._refresh()
             yield
         finally:
-            with self.writing:
+            with self.writing, ExitStack() as ending:
+                # If one cannot end, the others do, too: the process that writes waits for all.
                 for segment in self.segments:
-                    segment.end_snapshot()
+                    ending.callback(self._end_snapshot, segment)
+
+    def _end_snapshot(self, segment: Segment) -> None:
+        with self.damage_of(segment):
+            segment.end_snapshot()
 
     def _refresh(self) -> None:
         assert self._directory is not None

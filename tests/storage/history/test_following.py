@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -264,5 +265,36 @@ def test_a_file_is_rewritten_once_though_another_process_reads_it(tmp_path: Path
     rewritten.clear()
     first.shrink()  # Nothing is left to do.
     assert not [each for each in rewritten if "VACUUM" in each or "checkpoint" in each]
+    writing.close()
+    reading.close()
+
+
+def test_if_the_snapshot_of_one_file_cannot_end_those_of_the_others_do(tmp_path: Path) -> None:
+    writing, model, source = UndoLog(tmp_path / "history", SMALL), Model(), random.Random(1)
+    model.record(writing)
+    for number in range(100):
+        model.write(f"/a/{number % 7}", source.randbytes(1_500))
+        model.record(writing)
+    reading = UndoLog(tmp_path / "history", SMALL, follows=True)
+
+    def refuse(action: int, name: str | None, *_: str | None) -> int:
+        is_end = action == sqlite3.SQLITE_TRANSACTION and name == "ROLLBACK"
+        return sqlite3.SQLITE_DENY if is_end else sqlite3.SQLITE_OK
+
+    snapshot = reading.snapshot()
+    snapshot.__enter__()
+    first, *others = reading._segments
+    middle = others[len(others) // 2]
+    middle._connection.set_authorizer(refuse)
+    with pytest.raises(OSError, match="not authorized"):
+        snapshot.__exit__(None, None, None)
+    assert [each for each in reading._segments if each._connection.in_transaction] == [middle]
+    middle._connection.set_authorizer(None)
+    model.write("/a/1", None)
+    model.record(writing)
+    with reading.snapshot():  # What was left open is of an earlier read.
+        assert reading.recorded == model.revision
+        assert model.read(reading, model.revision) == model.states[model.revision]
+    assert not any(each._connection.in_transaction for each in [first, *others])
     writing.close()
     reading.close()
