@@ -466,9 +466,13 @@ class Segment:
         return int(rows[0][0]) if rows else 0
 
     @property
-    def begun_ms(self) -> int:
-        """The time at which the first of the states since was the newest; 0 if there are none."""
-        return int(self._rows("SELECT coalesce(min(at_ms), 0) FROM spans", ())[0][0])
+    def begun_ms(self) -> int | None:
+        """The time at which the first of its states was the newest; None if it has none.
+
+        It has none if no changes could be added to it, or if all were purged.
+        """
+        begun: int | None = self._rows("SELECT min(at_ms) FROM spans", ())[0][0]
+        return begun
 
     def last_change(self) -> tuple[str, RecordedChange] | None:
         """Returns the newest change, with its key. Raises SegmentDamaged."""
@@ -490,14 +494,3 @@ class Segment:
     def _rows(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with sqlite_errors():
             return self._connection.execute(query, values).fetchall()
-
-
-def spans_of(segments: Sequence[Segment]) -> Sequence[Span]:
-    """Returns the spans of segments, each joined with those that it continues."""
-    found: list[Span] = []
-    for span in sorted(span for each in segments for span in each.spans):
-        if found and span.after <= found[-1].until:
-            found[-1] = Span(found[-1].after, max(found[-1].until, span.until))
-        else:
-            found.append(span)
-    return found

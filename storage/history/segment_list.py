@@ -25,7 +25,7 @@ from apiserver.storage.history.damage import (
 )
 from apiserver.storage.history.digests import key_digests
 from apiserver.storage.history.floors import Floors
-from apiserver.storage.history.segment import Segment, spans_of
+from apiserver.storage.history.segment import Segment
 from apiserver.storage.private_directories import lock, make_directory
 
 log = logging.getLogger(__name__)
@@ -228,7 +228,8 @@ class SegmentList:
         """
         for last in self.segments[-1:]:
             with self.damage_of(last):
-                is_old = last.begun_ms < before_ms and last.newest_ms > 0
+                begun_ms = last.begun_ms
+                is_old = begun_ms is not None and begun_ms < before_ms and last.newest_ms > 0
                 if last.size_bytes < bytes_max and not is_old:
                     return last
                 last.finish()
@@ -299,25 +300,32 @@ class SegmentList:
     def drop_old(self, before_ms: int, bytes_max: int) -> int:
         """Remove the oldest segments, but never the one that is written. Returns how many.
 
-        before_ms: of segments after which the next one was begun before. bytes_max: the size of the others
-        together.
+        before_ms: of segments after which the next one was begun before, not counting those without states.
+        bytes_max: the size of the others together.
         """
         count = 0
         if self._directory is not None:
             remove_old_damaged(self._directory, before_ms)
         with self.writing:
             while len(self.segments) > 1:
-                oldest, following = self.segments[:2]
-                is_old = False
-                with self.damage_of(following):
-                    is_old = following.begun_ms < before_ms
+                oldest = self.segments[0]
+                begun_ms = self._second_begun_ms()
+                is_old = begun_ms is not None and begun_ms < before_ms
                 if not is_old and self.size_bytes <= bytes_max:
                     break
-                # One of them may have turned out to be damaged.
-                if self.segments[:2] == [oldest, following]:
+                # Some of them may have turned out to be damaged.
+                if len(self.segments) > 1 and self.segments[0] is oldest:
                     self.remove(oldest)
                     count += 1
         return count
+
+    def _second_begun_ms(self) -> int | None:
+        """Returns when the states after the oldest segment begin; None if there are none."""
+        for segment in self.segments[1:]:
+            with self.damage_of(segment):
+                if (begun_ms := segment.begun_ms) is not None:
+                    return begun_ms
+        return None
 
     def remove_damaged(self, purged: Sequence[Segment]) -> None:
         """Remove what was kept of damaged segments, as nobody can tell what is in it.
@@ -338,3 +346,14 @@ class SegmentList:
             if self._lock >= 0:
                 os.close(self._lock)
                 self._lock = -1
+
+
+def spans_of(segments: Sequence[Segment]) -> Sequence[Span]:
+    """Returns the spans of segments, each joined with those that it continues."""
+    found: list[Span] = []
+    for span in sorted(span for each in segments for span in each.spans):
+        if found and span.after <= found[-1].until:
+            found[-1] = Span(found[-1].after, max(found[-1].until, span.until))
+        else:
+            found.append(span)
+    return found

@@ -39,8 +39,8 @@ from apiserver.storage.history.past_values import (
 from apiserver.storage.history.purges import NO_DROPS, Purged, PurgedKey, WantedKeys
 from apiserver.storage.history.rewrites import NOTHING, Rewritten
 from apiserver.storage.history.rows import position_after, revision_at_position
-from apiserver.storage.history.segment import Segment, spans_of
-from apiserver.storage.history.segment_list import DIRECTORY_LOCK, SegmentList
+from apiserver.storage.history.segment import Segment
+from apiserver.storage.history.segment_list import DIRECTORY_LOCK, SegmentList, spans_of
 from apiserver.storage.history.segment_reader import SegmentReader
 from apiserver.storage.history.thinning import OldRows, merges
 from apiserver.storage.history.value_decoder import ValueDecoder

@@ -336,3 +336,24 @@ def test_what_has_not_changed_for_long_can_be_read(tmp_path: Path) -> None:
     assert log.last_change() is None
     assert len(log._segments) == 1
     log.close()
+
+
+@pytest.mark.parametrize("place", ["the newest", "between others"])
+def test_a_file_without_states_dates_no_other(tmp_path: Path, place: str) -> None:
+    """Such as one to which nothing could be added, as the disk was full."""
+    log, model = UndoLog(tmp_path / "history", SLOW), Model()
+    model.write("/a/x", b"1", at_ms=1_000)
+    model.record(log)
+    empty = log._list.writable(bytes_max=0, before_ms=0)
+    if place == "between others":
+        log._list.writable(bytes_max=0, before_ms=0)
+        model.write("/a/x", b"2", at_ms=50_000)
+        log.append(model.changes, Span(log.recorded, model.revision), 50_000)
+    log.drop_old(100_000)
+    assert len(log._segments) == (2 if place == "the newest" else 3)
+    assert log.readable_since() == 1
+    log.drop_old(50_001 + int(SLOW.age_s_max) * 1_000)
+    # The states after the first file began when it was written, or have not begun.
+    assert log.readable_since() == (1 if place == "the newest" else 2)
+    assert (empty in log._segments) == (place == "the newest")
+    log.close()
