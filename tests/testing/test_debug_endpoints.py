@@ -62,6 +62,23 @@ def test_what_is_due_then_happens(server: ApiServer) -> None:
     until(lambda: server.request("GET", "/version", headers=headers)[0] == 401, what="the token has expired")
 
 
+def test_what_fails_as_the_clock_is_advanced_is_logged(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The response has been sent by then."""
+
+    def fail(_: float) -> None:
+        raise ArithmeticError("no such time")
+
+    server._time.clock.subscribe(fail)
+    assert server.request("POST", CLOCK, {"seconds": HOUR_S})[0] == 200
+    until(lambda: caplog.records, what="the error is logged")
+    (record,) = caplog.records
+    assert record.getMessage() == "the clock could not be advanced by 3600 s"
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ArithmeticError)
+
+
 REFUSED: Final[dict[str, tuple[Any, str]]] = {
     "no JSON": (b"{", "the body is not valid JSON: unexpected end of JSON input"),
     "no object": ([], "seconds: must be a number"),
