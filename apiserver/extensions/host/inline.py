@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final
-from weakref import WeakMethod
+from weakref import WeakSet
 
 import orjson
 
@@ -48,12 +48,7 @@ class Watchdog:
     def __init__(self) -> None:
         self.running: tuple[str, float, float] | None = None
         self.is_watching = False
-        # A process that was forked has no such thread. To compare process IDs in each call would take a
-        # system call.
-        _call_in_forks(WeakMethod(self._forget_thread))
-
-    def _forget_thread(self) -> None:
-        self.is_watching = False
+        _watchdogs.add(self)
 
     def start(self) -> None:
         """Watch the functions that are called in this thread."""
@@ -87,14 +82,17 @@ class Watchdog:
         self.is_watching = False
 
 
-def _call_in_forks(method: WeakMethod[Callable[[], None]]) -> None:
-    """Call a method in each process that is forked from this one, as long as its object exists."""
+_watchdogs: Final[WeakSet[Watchdog]] = WeakSet()
 
-    def call() -> None:
-        if (found := method()) is not None:
-            found()
 
-    os.register_at_fork(after_in_child=call)
+def _forget_threads() -> None:
+    for each in _watchdogs:
+        each.is_watching = False
+
+
+# A process that was forked has no such thread. To compare process IDs in each call would take a system call.
+# The function cannot be unregistered: so it is one for all.
+os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _below_own(stack: traceback.StackSummary) -> Sequence[traceback.FrameSummary]:
