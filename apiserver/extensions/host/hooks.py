@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_JUST_WAITING: Final = nullcontext()
+_NO_CONTEXT: Final = nullcontext()
 
 
 class ExtensionHook:
@@ -64,7 +64,7 @@ class ExtensionHook:
         call: Mapping[str, Any],
         timeout_s: float | None = None,
         *,
-        waiting: AbstractContextManager[None] = _JUST_WAITING,
+        waiting: AbstractContextManager[None] = _NO_CONTEXT,
         is_logged: bool = True,
     ) -> Mapping[str, Any]:
         """Call the function, and return its result; see `extensions.invocation`.
