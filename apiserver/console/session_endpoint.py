@@ -12,6 +12,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import hdrs
@@ -31,6 +32,8 @@ from apiserver.meta.vocabulary import Document
 
 log = logging.getLogger(__name__)
 
+# A login with this field replaces no session: a link can have the code of another user.
+KEEP_SESSION: Final = "keepSession"
 # Browsers keep no longer cookies: name, value and attributes. Source: RFC 6265bis, 5.5.
 COOKIE_LENGTH_MAX: Final = 4_096
 # Longer than a call of the issuer, or of the store, takes until it fails.
@@ -71,13 +74,14 @@ class SessionEndpoint:
                 return
             # The request has no deadline, as those of authenticated users have.
             async with asyncio.timeout(ANSWER_S):
-                session = await self._session(call, document)
+                session, is_kept = await self._session(call, document)
         except (BadRequest, Unauthorized):
             await self._failures.wait()
             raise
         # From now on it is known who asks, also to the audit log.
         call.set_user(session.user)
-        await send_json(call, _described(session), headers=self._setting_cookie(call, session))
+        described = {**_described(session), "kept": is_kept}
+        await send_json(call, described, headers=self._setting_cookie(call, session))
 
     async def _log_out(self, call: ApiCall) -> None:
         """Raises TooManyRequests, StorageError, TimeoutError: the session and its cookie remain then."""
@@ -86,14 +90,26 @@ class SessionEndpoint:
                 await self._logins.log_out(cookie)
         await send(call, 204, b"", "", _clearing_cookie(call))
 
-    async def _session(self, call: ApiCall, document: Document) -> Session:
-        """Raises BadRequest, Unauthorized, TooManyRequests, ServiceUnavailable, StorageError."""
-        if not document:
-            return await self._by_cookie(call)
-        if len(document) > 1 or not document.keys() <= self._login_methods.keys():
-            raise BadRequest(f"the body must have at most one field, one of {', '.join(self._login_methods)}")
-        ((name, value),) = document.items()
-        return await self._login_methods[name](call, value)
+    async def _session(self, call: ApiCall, document: Document) -> tuple[Session, bool]:
+        """Returns a session, and whether it is that of the cookie.
+
+        Raises BadRequest, Unauthorized, TooManyRequests, ServiceUnavailable, StorageError.
+        """
+        proof = dict(document)
+        keeps_session = proof.pop(KEEP_SESSION, False)
+        if not isinstance(keeps_session, bool):
+            raise BadRequest(f"{KEEP_SESSION} must be true or false")
+        if len(proof) > 1 or not proof.keys() <= self._login_methods.keys():
+            methods = ", ".join(self._login_methods)
+            raise BadRequest(f"the body must have at most one of the fields {methods}, and {KEEP_SESSION}")
+        if not proof:
+            return await self._by_cookie(call), True
+        # Only if there is no session: when it is not known whether there is one, that is the answer.
+        if keeps_session and _sent_cookies(call):
+            with suppress(Unauthorized):
+                return await self._by_cookie(call), True
+        ((name, value),) = proof.items()
+        return await self._login_methods[name](call, value), False
 
     async def _by_code(self, _: ApiCall, code: Any) -> Session:
         return await self._logins.redeem(_text("code", code))

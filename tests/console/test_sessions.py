@@ -105,6 +105,17 @@ async def test_a_link_takes_over_no_session(visit: Visit, api: Api) -> None:
         await name.filter(has_text=user).wait_for()
 
 
+async def test_a_link_takes_over_no_session_that_began_in_another_tab(visit: Visit, api: Api) -> None:
+    """The cookie is the whole browser's, whatever this page still asks for."""
+    await visit.show("")
+    await visit.page.get_by_role("dialog", name="Log in").wait_for()
+    waiting, visit.page = visit.page, await visit.new_page()
+    await visit.log_in(account_token(api, "victim"), view=LIST)
+    await waiting.evaluate("(code) => { location.hash = `code=${code}`; }", code_of(api))
+    await waiting.get_by_role("dialog", name="Another login").wait_for()
+    await waiting.locator("header .user").filter(has_text="victim").wait_for()
+
+
 async def test_a_wrong_token_is_refused_with_a_reason(visit: Visit) -> None:
     await visit.page.goto(visit.url)
     await visit.page.get_by_label("Or paste a bearer token").fill("guessed")

@@ -122,6 +122,7 @@ def test_a_code_of_a_caller_with_a_token_is_for_this_token(page: Api, api: Api) 
         "token": "admin-token",
         "user": {"username": "admin", "groups": ["system:masters", "system:authenticated"]},
         "expiresAt": None,
+        "kept": False,
     }
 
 
@@ -196,6 +197,23 @@ def test_a_cookie_logs_in_after_a_reload(page: Api, carol: Api) -> None:
     assert "set-cookie" not in again.headers
     assert again.headers["cache-control"] == "no-store"
     assert user_of_token(page, again.json["token"]) == user_of(carol)
+
+
+def test_a_login_that_keeps_a_session_is_not_used_if_there_is_one(page: Api, carol: Api) -> None:
+    """A link with somebody else's code logs nobody out."""
+    cookie = cookie_of(log_in(page, {"token": "alice-token"}))
+    proof = {"code": code_of(carol), "keepSession": True}
+    kept = log_in(page, proof, Cookie=cookie)
+    assert (kept.ok()["user"]["username"], kept.ok()["kept"]) == ("alice", True)
+    assert "set-cookie" not in kept.headers
+    # The code is still good, also after cookies that are no session.
+    name = cookie.partition("=")[0]
+    used = log_in(page, proof, Cookie=f"{name}=guessed")
+    assert (used.ok()["user"]["username"], used.ok()["kept"]) == ("carol", False)
+    assert "set-cookie" in used.headers
+    assert log_in(page, proof, Cookie=f"{name}=guessed").status == 401
+    assert log_in(page, {"token": "alice-token", "keepSession": True}).ok()["kept"] is False
+    assert log_in(page, {"keepSession": True}, Cookie=cookie).ok()["kept"] is True
 
 
 def test_logging_out_ends_the_session_with_all_copies_of_its_cookie(page: Api, carol: Api) -> None:
@@ -313,6 +331,8 @@ MALFORMED: Final[dict[str, tuple[bytes, int]]] = {
     "nothing": (b"", 400),
     "no object": (b'["a"]', 400),
     "two ways": (b'{"token":"alice-token","code":"a"}', 400),
+    "keeping, perhaps": (b'{"token":"alice-token","keepSession":"yes"}', 400),
+    "two ways, keeping": (b'{"token":"alice-token","code":"a","keepSession":true}', 400),
     "an unknown way": (b'{"password":"a"}', 400),
     "a field twice": (b'{"token":"a","token":"alice-token"}', 400),
     "a field twice, spaced": (b'{ "token" : "a", "tok\\u0065n" : "alice-token" }', 400),

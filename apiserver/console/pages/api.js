@@ -1,7 +1,6 @@
 /** Requests to the API, as any other client makes them. */
 import { ROOT } from "./first_requests.js";
 import { currentToken, renew } from "./session.js";
-import { values } from "./yaml_lines.js";
 
 export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -75,7 +74,10 @@ async function send(path, { method = "GET", accept = "application/json", type, b
 /** @param {Response} answer */
 async function errorOf(answer) {
   const text = await answer.text();
-  if (answer.headers.get("Content-Type")?.startsWith(YAML)) return new ApiError(statusOf(values(text)));
+  if (answer.headers.get("Content-Type")?.startsWith(YAML)) {
+    const { values } = await import("./yaml_lines.js");
+    return new ApiError(statusOf(values(text)));
+  }
   try {
     const status = JSON.parse(text);
     if (status.kind === "Status") return new ApiError(status);

@@ -9,7 +9,11 @@ export const DISCOVERY = ["/api", "/apis"];
 /** The form of discovery that has the types of all groups. */
 export const DISCOVERY_LIST = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/** @typedef {{code?: string, token?: string, oidc?: {code: string, verifier: string, redirectURI: string}}} Proof */
+/**
+ * What a session is asked for with; nothing for the one of the cookie. With `keepSession`, that one is preferred.
+ * @typedef {{keepSession?: boolean, code?: string, token?: string, oidc?: OidcAnswer}} Proof
+ */
+/** @typedef {{code: string, verifier: string, redirectURI: string}} OidcAnswer */
 /** @typedef {{status: number, body: any}} Answer to a login; the status is 0 if the server cannot be reached */
 
 /**
@@ -19,21 +23,30 @@ export const DISCOVERY_LIST = "application/json;g=apidiscovery.k8s.io;v=v2;as=AP
  */
 export const configuration = read("/console/config", {}).catch(() => null);
 
-/** Answers of sessions that nobody has taken yet, by their proofs; null for what was not asked. */
-const sessions = new Map(/** @type {[string, Promise<Answer | null>][]} */ ([]));
+/** The answer to the first request for a session, until somebody takes it, and with which proof it was asked for. */
+let firstSession = { proof: "", answer: Promise.resolve(/** @type {Answer | null} */ (null)) };
 /** What the server serves for a token, until somebody takes it; null if that is not known. */
 let discovery = { token: "", documents: Promise.resolve(/** @type {any[] | null} */ (null)) };
 
 /**
- * Asks for a session; without a proof for the one of the cookie.
+ * Asks for a session.
  * @param {Proof} proof
  * @returns {Promise<Answer>}
  */
 export async function askForSession(proof) {
-  const key = JSON.stringify(proof);
-  const first = sessions.get(key);
-  sessions.delete(key);
-  return (await first) ?? post(proof);
+  const first = firstSession;
+  if (first.proof !== JSON.stringify(proof)) return post(proof);
+  firstSession = { proof: "", answer: Promise.resolve(null) };
+  return (await first.answer) ?? post(proof);
+}
+
+/**
+ * How a code of a link is used: somebody else may have sent it, so it replaces no session.
+ * @param {string} code
+ * @returns {Proof}
+ */
+export function proofOfLink(code) {
+  return { code, keepSession: true };
 }
 
 /**
@@ -44,15 +57,6 @@ export async function takeDiscovery(token) {
   const first = discovery;
   discovery = { token: "", documents: Promise.resolve(null) };
   return first.token === token ? first.documents : null;
-}
-
-/**
- * Whether an answer to a request for the session of the cookie says that there is none. After any other failure there
- * may be one.
- * @param {Answer} answer
- */
-export function hasNoSession({ status }) {
-  return status === 204 || status === 401;
 }
 
 /** The code of a login in the URL; empty if there is none. */
@@ -95,17 +99,10 @@ function discover({ status, body }) {
   discovery = { token: body.token, documents: documents.catch(() => null) };
 }
 
-function begin() {
-  const ofCookie = post({});
-  sessions.set(JSON.stringify({}), ofCookie);
-  void ofCookie.then(discover);
-  const code = codeInUrl();
-  if (!code) return;
-  // As `session.begin` uses it: a code replaces no session.
-  const ofCode = ofCookie.then((kept) => (hasNoSession(kept) ? post({ code }) : null));
-  sessions.set(JSON.stringify({ code }), ofCode);
-  void ofCode.then((answer) => answer && discover(answer));
-}
-
 // What an issuer of identities has answered comes before a cookie.
-if (!new URLSearchParams(location.search).has("state")) begin();
+if (!new URLSearchParams(location.search).has("state")) {
+  const code = codeInUrl();
+  const proof = code ? proofOfLink(code) : {};
+  firstSession = { proof: JSON.stringify(proof), answer: post(proof) };
+  void firstSession.answer.then((answer) => answer && discover(answer));
+}

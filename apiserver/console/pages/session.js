@@ -2,7 +2,7 @@
  * Who uses the page. The token is in memory only. After a reload, the session's cookie, which no script can
  * read, brings a new one.
  */
-import { askForSession, codeInUrl, configuration, hasNoSession, ROOT } from "./first_requests.js";
+import { askForSession, codeInUrl, configuration, proofOfLink, ROOT } from "./first_requests.js";
 import { signal } from "./vendor/preact.js";
 
 /** @typedef {{username: string, groups: string[]}} User */
@@ -49,17 +49,10 @@ export async function begin() {
   const configured = readConfig();
   addEventListener("hashchange", () => {
     const code = takeCode();
-    if (code) void offer(code);
+    if (code) void follow(code);
   });
   const code = takeCode();
-  if (code) {
-    // Anybody can send a link with a code of their own: it replaces no session unless its user agrees.
-    // The login is not asked for in between.
-    const kept = await askForSession({});
-    if (hasNoSession(kept)) await open({ code });
-    else if (take(kept, false)) await offer(code);
-    return;
-  }
+  if (code) return follow(code);
   const answered = new URLSearchParams(location.search);
   const pending = answered.has("state") ? takePending() : null;
   if (pending && pending.state === answered.get("state")) return finishOidc(answered, pending);
@@ -81,10 +74,16 @@ function takeCode() {
   return code;
 }
 
-/** @param {string} code */
-async function offer(code) {
-  if (user.value) offeredCode.value = code;
-  else await open({ code });
+/**
+ * Logs in by the code of a link, or offers that to somebody who has a session.
+ * @param {string} code
+ */
+async function follow(code) {
+  if (!user.value) {
+    const answer = await askForSession(proofOfLink(code));
+    if (!take(answer, true) || !answer.body.kept) return;
+  }
+  offeredCode.value = code;
 }
 
 /**
