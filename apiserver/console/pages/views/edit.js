@@ -144,6 +144,7 @@ function Editor({ type, namespace, name, text, onReload }) {
         stored,
         resourceVersion: metadata.resourceVersion ?? "",
         error: "",
+        isUndone: false,
       };
     }
     mayLeave.current = true;

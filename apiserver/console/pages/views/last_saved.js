@@ -10,6 +10,7 @@ import { scan, values, withoutMetadata } from "../yaml_lines.js";
  * @property {string} stored its YAML as it was stored
  * @property {string} resourceVersion that it has got
  * @property {string} error why it could not be undone
+ * @property {boolean} isUndone
  */
 
 export const lastSaved = signal(/** @type {Saved | null} */ (null));
@@ -17,7 +18,7 @@ export const lastSaved = signal(/** @type {Saved | null} */ (null));
 /** Replaces the object by what it was, unless more than its status has changed since. */
 export async function undoSaved() {
   const saved = lastSaved.value;
-  if (!saved || saved.error) return;
+  if (!saved || saved.error || saved.isUndone) return;
   try {
     const now = await getText(saved.path, { accept: YAML });
     const isSame = wanted(now) === wanted(saved.stored);
@@ -25,7 +26,7 @@ export async function undoSaved() {
     const version = isSame ? values(now).get('["metadata","resourceVersion"]') : saved.resourceVersion;
     const body = saved.before.replace(/^metadata:$/m, `metadata:\n  resourceVersion: "${version}"`);
     await request(`${saved.path}?fieldManager=${FIELD_MANAGER}`, { method: "PUT", type: YAML, body });
-    lastSaved.value = null;
+    lastSaved.value = { ...saved, isUndone: true };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const why = error.code === 409 ? "Somebody has changed it since, so it was not undone." : error.message;

@@ -5,7 +5,7 @@ import { useObject } from "../live_object.js";
 import { apiVersion, typeOfSteps, objectPath, types, typeSteps } from "../resource_types.js";
 import { go, href, route, setQuery } from "../router.js";
 import { config } from "../session.js";
-import { html, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { DeleteDialog } from "./delete_dialog.js";
 import { lastSaved, undoSaved } from "./last_saved.js";
 import { FormTab } from "./object_form.js";
@@ -50,7 +50,7 @@ function ObjectView({ type, namespace, name }) {
     { keys: "h", text: "History", run: () => choose("history") },
     ...(canEdit ? [{ keys: "e", text: "Edit", run: edit }] : []),
     ...(canDelete ? [{ keys: "d Delete", text: "Delete", run: () => setIsDeleting(true) }] : []),
-    ...(saved ? [{ keys: "u", text: "Undo what was saved last", run: undoSaved }] : []),
+    ...(saved && !saved.isUndone ? [{ keys: "u", text: "Undo what was saved last", run: undoSaved }] : []),
   ]);
   if (live.error.value)
     return html`<div class="page"><${ErrorNotice} error=${live.error.value} onRetry=${() => live.load()} /></div>`;
@@ -66,7 +66,7 @@ function ObjectView({ type, namespace, name }) {
       ${canDelete && html`<button class="danger" onClick=${() => setIsDeleting(true)}>Delete…</button>`}
     </div>
     ${live.isDeleted.value && html`<${Notice} tone="bad">This object has been deleted. What is shown is its last state.</${Notice}>`}
-    ${saved && html`<${Notice}>Saved. ${saved.error ? html`<span data-tone="bad">${saved.error}</span>` : html`<button onClick=${undoSaved}>Undo</button> <kbd>u</kbd>`}</${Notice}>`}
+    ${saved && (saved.isUndone ? html`<${Undone} />` : html`<${Notice}>Saved. ${saved.error ? html`<span data-tone="bad">${saved.error}</span>` : html`<button onClick=${undoSaved}>Undo</button> <kbd>u</kbd>`}</${Notice}>`)}
     <${Facts}
       items=${[
         { label: "API version", value: apiVersion(type) },
@@ -85,4 +85,13 @@ function ObjectView({ type, namespace, name }) {
     </div>
     ${isDeleting && html`<${DeleteDialog} kind=${type.kind} objects=${[{ label: name, path, uid: metadata.uid }]} onClose=${() => setIsDeleting(false)} />`}
   </section>`;
+}
+
+/** Says that the last change was undone, and takes the focus that its button had: Tab goes on from there. */
+function Undone() {
+  const notice = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    if (document.activeElement === document.body) notice.current?.focus();
+  }, []);
+  return html`<div class="notice" role="status" tabindex="-1" ref=${notice}>Undone.</div>`;
 }
