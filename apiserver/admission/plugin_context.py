@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from apiserver.admission.listers import Lister
 from apiserver.admission.reviewed_write import EquivalentResources
-from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.auth.authz.authorizer_modes import Authorizers
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.extensions.host.hooks import ExtensionHooks
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand

@@ -14,7 +14,7 @@ from apiserver.admission.match_conditions import (
     outcome_of,
 )
 from apiserver.admission.reviewed_write import ReviewedWrite
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.auth.authz.expression_authorizer import UserAuthorizer, evaluated
 from apiserver.load.offload import on_event_loop
 from apiserver.load.size_class import size_class

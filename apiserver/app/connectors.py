@@ -13,7 +13,7 @@ from apiserver.app.core import Core
 from apiserver.app.serving.listening import CannotStart
 from apiserver.app.serving.serving_tls import expires_at
 from apiserver.app.serving.watched_files import WatchedFiles, read_file
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.cli.config import Config
 from apiserver.endpoints.handlers.subresources.connect import Connector
 from apiserver.endpoints.handlers.subresources.kubelets import Kubelets

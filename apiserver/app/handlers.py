@@ -13,8 +13,8 @@ from apiserver.app.access import Access
 from apiserver.app.console import console_handlers
 from apiserver.app.core import Core
 from apiserver.app.serving.listening import CannotStart
-from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.auth.authz.authorizer_modes import Authorizers
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.handlers.apply import Applier
 from apiserver.endpoints.handlers.create import Creator, create_handler

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import Any, Final
 
-from apiserver.auth.authz.attributes import Attributes, AuthorizationChain
+from apiserver.auth.authz.attributes import Attributes
 from apiserver.auth.authz.authorizer_modes import Authorizers
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.auth.authz.configuration import RBAC
 from apiserver.auth.authz.rbac.explanation import GrantingRules, shown
 from apiserver.auth.authz.rbac.policy import CLUSTER_ROLE_BINDING, ROLE_BINDING, Binding, RbacPolicy

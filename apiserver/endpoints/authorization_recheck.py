@@ -11,7 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from apiserver.auth.authz.attributes import AuthorizationChain, Decision, PendingDecision, Verdict
+from apiserver.auth.authz.attributes import Decision, PendingDecision, Verdict
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.watch_stream import WatchStreams

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeAlias
 
 from apiserver.auth.authn.impersonation import Headers, impersonated, service_account_of, wanted_user
-from apiserver.auth.authz.attributes import ALLOW, Attributes, AuthorizationChain, decided, forbidden
+from apiserver.auth.authz.attributes import ALLOW, Attributes, decided, forbidden
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.impersonation_modes import (
     ImpersonationMode,

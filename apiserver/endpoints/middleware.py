@@ -22,7 +22,8 @@ from apiserver.auth.authn.chain import (
 from apiserver.auth.authn.peer_certificates import PeerCertificates
 from apiserver.auth.authn.token_file import bearer_token, is_token_misplaced
 from apiserver.auth.authn.websocket_protocols import read_protocols
-from apiserver.auth.authz.attributes import ALLOW, Attributes, AuthorizationChain, Verdict, require_allowed
+from apiserver.auth.authz.attributes import ALLOW, Attributes, Verdict, require_allowed
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.bodies import discard_body
 from apiserver.endpoints.body_limits import BodyLimits

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from apiserver.auth.authz.attributes import ALLOW, Decision, DecisionCount, Verdict
+from apiserver.auth.authz.attributes import ALLOW, Decision, Verdict
+from apiserver.auth.authz.chain import DecisionCount
 from apiserver.metrics.configuration_reloads import ConfigurationReloads, hash_of
 from apiserver.metrics.histograms import Histogram, Histograms
 from apiserver.metrics.request_filters import FILTER_DURATIONS

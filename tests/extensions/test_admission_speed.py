@@ -22,7 +22,7 @@ from apiserver.admission.extensions.plugins import (
 )
 from apiserver.admission.listers import Lister
 from apiserver.admission.reviewed_write import EquivalentResources
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.extensions.host.hooks import ExtensionHooks
 from apiserver.extensions.host.worker_runner import WorkerRunner
 from apiserver.load.offload import Offload

@@ -21,7 +21,7 @@ from apiserver.admission.patched_documents import InvalidDocument, checked
 from apiserver.admission.responses import AdmissionDenied, InvalidAnswer
 from apiserver.admission.reviewed_write import EquivalentResources, ReviewedWrite
 from apiserver.admission.selection import Conditions, namespace_labels
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.extensions.hooks import Kind, OnError
 from apiserver.extensions.host.hooks import ExtensionHook, ExtensionHooks
 from apiserver.extensions.host.runner import HookFailed

@@ -9,7 +9,7 @@ from apiserver.admission.listers import Lister
 from apiserver.admission.match_conditions import authorizer_variables, namespace_object
 from apiserver.admission.reviewed_write import ReviewedWrite
 from apiserver.admission.rules import LabelSelector
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.auth.authz.expression_authorizer import UserAuthorizer
 from apiserver.cel.admission import (
     AUTHORIZER_NAME,

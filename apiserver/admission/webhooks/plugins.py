@@ -26,7 +26,7 @@ from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import on_one_line
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.load.size_class import SizeClass, size_class
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import ApiError, BadRequest, InternalError

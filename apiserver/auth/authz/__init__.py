@@ -3,7 +3,8 @@
 Authorizers are called in turn until one allows or denies; otherwise the request is denied. One that cannot
 decide immediately returns an `attributes.PendingDecision`, for which the caller waits if it can (row O03).
 
-    attributes             the attributes of requests, the verdicts, and the chain of authorizers
+    attributes             the attributes of requests, and the verdicts
+    chain                  calls the authorizers, the one for `system:masters` first
     configuration          the configured authorizers; authorizer_modes builds them
     rbac, node             the authorizers that decide by stored objects
     access_reviews         the requests to webhooks; match_conditions: their conditions

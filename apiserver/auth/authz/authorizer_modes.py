@@ -14,14 +14,12 @@ from typing import Final
 from apiserver.auth.authz.attributes import (
     NO_OPINION,
     Attributes,
-    AuthorizationChain,
     Authorizer,
     Decision,
-    DecisionCount,
     PendingDecision,
-    Step,
     Verdict,
 )
+from apiserver.auth.authz.chain import AuthorizationChain, DecisionCount, Step, authorize_masters
 from apiserver.auth.authz.configuration import (
     ALWAYS_ALLOW,
     ALWAYS_DENY,
@@ -41,7 +39,7 @@ from apiserver.auth.authz.rule_resolver import NonResourceRule, ResourceRule, Ru
 from apiserver.meta.brand import Brand
 from apiserver.meta.releases.emulation import DEFAULT_MINOR
 from apiserver.meta.releases.gates import FeatureGates, gates_of
-from apiserver.meta.vocabulary import SYSTEM_MASTERS, UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 # The paths that Kubernetes' default role `system:public-info-viewer` opens to everybody, without /version.
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
@@ -152,11 +150,6 @@ class Authorizers:
     def counts(self) -> Sequence[DecisionCount]:
         """The number of decisions of each authorizer that is or was configured."""
         return list(self._counts.values())
-
-
-def authorize_masters(attributes: Attributes) -> Verdict:
-    """Allows members of `system:masters` everything."""
-    return _ALLOW if SYSTEM_MASTERS in attributes.user.groups else NO_OPINION
 
 
 def authorize_health(has_default_roles: Callable[[], bool]) -> Callable[[Attributes], Verdict]:

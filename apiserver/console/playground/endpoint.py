@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.auth.authz.expression_authorizer import UserAuthorizer, evaluated
 from apiserver.cel.admission import OBJECT, OLD_OBJECT
 from apiserver.cel.compatibility_version import CompatibilityVersion

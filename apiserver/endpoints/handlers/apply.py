@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import hdrs
 
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import Body, read_body
 from apiserver.endpoints.handlers.apply_patcher import ApplyConversion, ApplyPatcher, NoopApplies

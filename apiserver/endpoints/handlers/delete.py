@@ -6,7 +6,8 @@ from typing import Final
 
 from apiserver.admission.chain import Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.auth.authz.attributes import AuthorizationChain, Decision
+from apiserver.auth.authz.attributes import Decision
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, read_body
 from apiserver.endpoints.handlers.audit_bodies import record_object

@@ -16,13 +16,8 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.auth.authz.attributes import (
-    Attributes,
-    AuthorizationChain,
-    decided,
-    is_allowed,
-    require_allowed,
-)
+from apiserver.auth.authz.attributes import Attributes, decided, is_allowed, require_allowed
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.handlers.encoders import Encoders
 from apiserver.endpoints.handlers.list import send_list

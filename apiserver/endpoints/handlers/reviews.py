@@ -12,14 +12,8 @@ from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from apiserver.auth.authn.chain import Identity
-from apiserver.auth.authz.attributes import (
-    ANY_VERSION,
-    Attributes,
-    AuthorizationChain,
-    Decision,
-    PendingDecision,
-    Verdict,
-)
+from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Decision, PendingDecision, Verdict
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.auth.authz.rbac.authorizer import RBAC_ALLOWED
 from apiserver.auth.authz.rbac.explanation import allowing, own_near_misses, shown
 from apiserver.auth.authz.rbac.policy import RbacPolicy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from http import HTTPStatus
 
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.handlers.audit_bodies import record_object

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.handlers.create import Creator, create_handler
 from apiserver.endpoints.handlers.decoding import Decoder

@@ -7,7 +7,8 @@ from collections.abc import Coroutine
 from time import monotonic
 from typing import cast
 
-from apiserver.auth.authz.attributes import Attributes, AuthorizationChain, Decision, Verdict
+from apiserver.auth.authz.attributes import Attributes, Decision, Verdict
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import QUICK_ANSWERS, authorize
 from apiserver.meta.vocabulary import RequestInfo, UserInfo

@@ -13,14 +13,8 @@ from typing import Final, NamedTuple
 import pytest
 
 from apiserver.auth.authn.impersonation import node_of
-from apiserver.auth.authz.attributes import (
-    ALLOW,
-    NO_OPINION,
-    Attributes,
-    AuthorizationChain,
-    Decision,
-    Verdict,
-)
+from apiserver.auth.authz.attributes import ALLOW, NO_OPINION, Attributes, Decision, Verdict
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.impersonation import ConstrainedImpersonation, impersonate
 from apiserver.endpoints.impersonation_modes import (

@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from apiserver.auth.authz.attributes import Attributes, AuthorizationChain, Decision, PendingDecision, Verdict
+from apiserver.auth.authz.attributes import Attributes, Decision, PendingDecision, Verdict
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.auth.authz.configuration import WebhookSettings
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck

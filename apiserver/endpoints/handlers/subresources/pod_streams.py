@@ -17,7 +17,8 @@ from urllib.parse import quote_plus
 import aiohttp
 
 from apiserver.auth.authn.websocket_protocols import read_protocols
-from apiserver.auth.authz.attributes import ALLOW, AuthorizationChain, require_allowed
+from apiserver.auth.authz.attributes import ALLOW, require_allowed
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.handlers.subresources.connect import Connector

@@ -9,7 +9,8 @@ import pytest
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.certificates import CertificateApproval, CertificateSigning
-from apiserver.auth.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Decision, Verdict
+from apiserver.auth.authz.attributes import NO_OPINION, Attributes, Decision, Verdict
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Forbidden

@@ -23,7 +23,8 @@ from apiserver.admission.webhooks.plugins import (
 )
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.request_audit import AnnotationKeys, RecordingContext, RequestAudit
-from apiserver.auth.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict
+from apiserver.auth.authz.attributes import NO_OPINION, Attributes, Verdict
+from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.meta.brand import Brand

@@ -10,19 +10,14 @@ import pytest
 from apiserver.auth.authz.attributes import (
     NO_OPINION,
     Attributes,
-    AuthorizationChain,
     Authorizer,
     Decision,
     PendingDecision,
     Verdict,
     forbidden,
 )
-from apiserver.auth.authz.authorizer_modes import (
-    Authorizers,
-    NotEnabledAtStart,
-    authorize_health,
-    authorize_masters,
-)
+from apiserver.auth.authz.authorizer_modes import Authorizers, NotEnabledAtStart, authorize_health
+from apiserver.auth.authz.chain import AuthorizationChain, authorize_masters
 from apiserver.auth.authz.configuration import (
     ALWAYS_ALLOW,
     ALWAYS_DENY,
