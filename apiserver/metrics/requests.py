@@ -295,6 +295,10 @@ class RequestMetrics:
         resource = call.found_resource
         name, verb, subresource, scope = _subject(call, resource)
         dry_run = _dry_run(call.query) if "dryRun" in call.query else ""
+        is_validated = resource is not None and verb in _VALIDATED
+        validation = self._field_validations[_field_validation(call.query)] if is_validated else None
+        status = call.status
+        source = None if self._clients is None else source_of(call, status)
         key = (name, verb, dry_run, subresource, scope)
         requests = self._requests.get(key)
         if requests is None:
@@ -302,7 +306,6 @@ class RequestMetrics:
             deprecation = None if resource is None else resource.deprecation_of(subresource)
             if deprecation is not None:
                 self._removed_in[name, subresource] = deprecation.removed_in
-        status = call.status
         requests.counts[status] = requests.counts.get(status, 0) + 1
         # As in kube-apiserver what is refused at the door has taken no time: overload would look like speed.
         is_refused = status == _TOO_MANY_REQUESTS and call.ending is RequestEnding.TERMINATED
@@ -316,15 +319,14 @@ class RequestMetrics:
             requests.kind.ended(call.ending, status)
         if requests.sizes is not None:
             requests.sizes.histogram.observe(call.body_bytes)
-        if self._clients is not None:
+        if validation is not None:
+            validation.observe(seconds)
+        if resource is not None and call.request_bytes:
+            operation = _BODY_OPERATIONS.get(call.info.verb, call.info.verb)
+            self._bodies[resource.group_resource, operation].observe(call.request_bytes)
+        if self._clients is not None and source is not None:
             taken_s = 0.0 if call.info.is_long_running else seconds
-            self._clients.count(source_of(call, status), taken_s, call.body_bytes, status)
-        if resource is not None:
-            if verb in _VALIDATED:
-                self._field_validations[_field_validation(call.query)].observe(seconds)
-            if call.request_bytes:
-                operation = _BODY_OPERATIONS.get(call.info.verb, call.info.verb)
-                self._bodies[resource.group_resource, operation].observe(call.request_bytes)
+            self._clients.count(source, taken_s, call.body_bytes, status)
 
     @contextmanager
     def long_running(self, call: ServedCall) -> Iterator[None]:
