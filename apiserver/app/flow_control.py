@@ -16,10 +16,8 @@ from apiserver.endpoints.flow_control_configuration import FlowControlConfigurat
 from apiserver.endpoints.flowcontrol.flow_control import FlowControl
 from apiserver.endpoints.flowcontrol.flow_schemas import FlowSchema
 from apiserver.endpoints.flowcontrol.priority_levels import LevelSpec
-from apiserver.endpoints.flowcontrol.work_estimates import ResourceSize
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.priority_and_fairness import Fairness
-from apiserver.meta.vocabulary import RequestInfo
 from apiserver.registry.object_sizes import ObjectSizes
 
 
@@ -41,13 +39,8 @@ def build_fairness(core: Core) -> Fairness | None:
         core.metrics.requests.in_flight,
         monotonic(),
     )
-    sizes = ObjectSizes(core.registry.cache, monotonic)
-
-    def size_of(target: RequestInfo) -> ResourceSize | None:
-        resource = core.served.current.find(target.group, target.version, target.resource)
-        return None if resource is None else ResourceSize(*sizes.of(core.registry.prefix_of(resource)))
-
-    return Fairness(control, size_of, core.loop, request_timeout_s=config.serving.request_timeout_s)
+    sizes = ObjectSizes(core.registry.cache, core.served, core.registry.keys, monotonic)
+    return Fairness(control, sizes.of, core.loop, request_timeout_s=config.serving.request_timeout_s)
 
 
 def flow_control_tasks(core: Core, health: Health, fairness: Fairness | None) -> Iterator[BackgroundTask]:

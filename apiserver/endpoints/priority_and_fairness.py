@@ -27,6 +27,7 @@ from apiserver.endpoints.flowcontrol.work_estimates import (
     ONE_SEAT,
     WATCHED_VERBS,
     ListSize,
+    ResourceSize,
     SizeOf,
     WorkEstimate,
     has_initial_state,
@@ -156,8 +157,9 @@ class Fairness:
         if not watches:
             statistics.unwatched += 1
             return ONE_SEAT
+        estimate = write_estimate(watches, level.request_seats_max)
         statistics.watches.observe(watches)
-        return write_estimate(watches, level.request_seats_max)
+        return estimate
 
     def _list_estimate(self, level: PriorityLevel, info: RequestInfo, query: Query) -> WorkEstimate:
         is_watch = info.verb == "watch"
@@ -167,7 +169,8 @@ class Fairness:
         if size is None:
             return ONE_SEAT  # It is another server's, or there is no such resource.
         is_single = bool(info.name or ("fieldSelector" in query and selected_name(info, query)))
-        return list_estimate(query, ListSize(size, is_single), level.request_seats_max, is_watch=is_watch)
+        listed = ListSize(ResourceSize(*size), is_single)
+        return list_estimate(query, listed, level.request_seats_max, is_watch=is_watch)
 
     def wait_limit_s(self, call: ApiCall) -> float:
         """Returns how long a request may wait for its seats."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from apiserver.meta.vocabulary import RequestInfo
+from apiserver.registry.object_keys import ObjectKeys
+from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.watch_cache import WatchCache
 
@@ -18,12 +21,25 @@ RESOURCES_MAX: Final = 2_000
 class ObjectSizes:
     """Counts the objects of each resource, and estimates their size. clock: seconds that never go back."""
 
-    def __init__(self, cache: WatchCache[StoredObject], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        cache: WatchCache[StoredObject],
+        served: ServedTable,
+        keys: ObjectKeys,
+        clock: Callable[[], float],
+    ) -> None:
         self._resources, self._clock = cache.resources, clock
+        self._served, self._keys = served, keys
         self._averages: dict[str, tuple[float, float]] = {}  # by prefix: until when it is believed, and bytes
 
-    def of(self, prefix: str) -> tuple[int, float]:
-        """Returns the number of objects below a prefix of a resource, and their average size in bytes."""
+    def of(self, target: RequestInfo) -> tuple[int, float] | None:
+        """Returns the number of objects of the resource that a request is about, and their average size in
+        bytes; None if it is not stored here.
+        """
+        served = self._served.current.find(target.group, target.version, target.resource)
+        if served is None:
+            return None
+        prefix = self._keys.of_all(served)
         resource = self._resources.get(prefix)
         if resource is None:
             return 0, 0.0
@@ -38,4 +54,4 @@ class ObjectSizes:
             if len(self._averages) >= RESOURCES_MAX:
                 self._averages.clear()
             known = self._averages[prefix] = now + BELIEVED_S, sum(sizes) / len(sizes) if sizes else 0.0
-        return len(resource.snapshots), known[1]
+        return len(resource.snapshots.live), known[1]

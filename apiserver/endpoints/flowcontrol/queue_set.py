@@ -82,43 +82,28 @@ class QueuedFlow:
         self.hash, self.hand = hash_, hand
 
 
+@dataclass(slots=True, eq=False)
 class Request:
     """A request of a level.
 
     user, target: the caller, and the resource or path. on_start: called when a request that waited begins.
-    seats: the seats that it has, or will have.
+    estimate, seats: its work, and the seats that it has, or will have.
     arrived_at, started_at: by the clock of the level; None before it arrives, or begins.
     queue: the queue in which it waits, or which is charged; None in a level that is calm or has no queues.
     work, arrival_progress: its estimated seat-seconds, and R at its arrival; not set while the level is calm.
     """
 
-    __slots__ = (
-        "arrival_progress",
-        "arrived_at",
-        "estimate",
-        "flow",
-        "on_start",
-        "queue",
-        "seats",
-        "started_at",
-        "target",
-        "user",
-        "work",
-    )
-    arrival_progress: float
-    work: float
-
-    def __init__(
-        self, flow: QueuedFlow, user: UserInfo, target: RequestInfo, estimate: WorkEstimate = ONE_SEAT
-    ) -> None:
-        self.flow = flow
-        self.user, self.target = user, target
-        self.estimate = estimate
-        self.seats = 1 if estimate is ONE_SEAT else estimate.seats_max
-        self.on_start: Callable[[], object] | None = None
-        self.queue: Queue | None = None
-        self.arrived_at: float | None = None
-        self.started_at: float | None = None
+    flow: QueuedFlow
+    user: UserInfo
+    target: RequestInfo
+    estimate: WorkEstimate = ONE_SEAT
+    seats: int = 1
+    on_start: Callable[[], object] | None = None
+    queue: Queue | None = None
+    arrived_at: float | None = None
+    started_at: float | None = None
+    work: float = field(init=False)
+    arrival_progress: float = field(init=False)
 
     @property
     def is_waiting(self) -> bool:

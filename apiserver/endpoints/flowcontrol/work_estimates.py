@@ -51,8 +51,8 @@ class ResourceSize(NamedTuple):
     average_bytes: float
 
 
-# Returns the size of the resource that a request is about; None if it is not stored here.
-SizeOf: TypeAlias = Callable[[RequestInfo], ResourceSize | None]
+# Returns the values of the `ResourceSize` of a request's resource; None if that is not stored here.
+SizeOf: TypeAlias = Callable[[RequestInfo], tuple[int, float] | None]
 
 
 class ListSize(NamedTuple):

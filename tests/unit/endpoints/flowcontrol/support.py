@@ -56,7 +56,7 @@ def flow(name: str, rules: QueueRules, hand_size: int = 2) -> QueuedFlow:
 
 
 def request(of: QueuedFlow, estimate: WorkEstimate = ONE_SEAT) -> Request:
-    return Request(of, ALICE, PODS, estimate)
+    return Request(of, ALICE, PODS, estimate, estimate.seats_max)
 
 
 def queue_set(seats: int, rules: QueueRules) -> QueueSet:
