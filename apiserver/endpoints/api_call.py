@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints.body_limits import BodyLimits, BodyRoom
@@ -20,7 +20,6 @@ from apiserver.meta.vocabulary import Query, RequestInfo, UserInfo
 from apiserver.metrics.requests import RequestEnding
 from apiserver.registry.served_resource import ServedResource
 from apiserver.tracing.request_trace import QUEUE, RequestTrace, traced
-from apiserver.wire.media_types import APPLY_YAML
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -33,6 +32,9 @@ class ApiCall:
     offload: decides where the call's work runs, for its user once that is known.
     user_agent: the User-Agent header, cut to the length that audit events have of it; empty without one.
     status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
+    accept: the media types that the client accepts; empty if it accepts all.
+    is_pretty: whether the response is indented.
+    is_apply: whether the request is a server-side apply, by the media type of its body.
     malformed: why the request cannot be served; empty if it can.
 
     Unset until the stage that determines them:
@@ -90,6 +92,9 @@ class ApiCall:
     trace: RequestTrace
     user_agent: str = ""
     status_encoder: StatusEncoder | None = None
+    accept: str = ""
+    is_pretty: bool = False
+    is_apply: bool = False
     malformed: str = ""
 
     user: UserInfo = field(init=False)
@@ -141,11 +146,6 @@ class ApiCall:
         if self.impersonator is not None:
             name = f"{go_quote(self.impersonator.name)} as {name}"
         return f"user {name}, user agent {go_quote(self.user_agent) if self.user_agent else 'unknown'}"
-
-    @property
-    def is_apply(self) -> bool:
-        """Whether the request is a server-side apply, by the media type of its body."""
-        return self.request.headers.get(hdrs.CONTENT_TYPE) == APPLY_YAML
 
     async def take_slot(self) -> None:
         """Take a slot, or seats, if the request has none yet, because its work begins.

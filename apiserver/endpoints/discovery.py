@@ -23,7 +23,7 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.negotiation import Negotiator, TargetKind
 from apiserver.endpoints.representation import MetaV1Encoders, document_encoder
 from apiserver.endpoints.representation.discovery_schema import KIND as AGGREGATED_KIND
-from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
+from apiserver.endpoints.responses import json_text, send, send_document
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
 from apiserver.meta.brand import Brand
@@ -206,7 +206,7 @@ class Discovery:
         if text is None:
             text = cache[which, JSON] = json_text(make())
             _evict_oldest(cache)
-        if media_type == JSON and is_pretty(call):
+        if media_type == JSON and call.is_pretty:
             await send_document(call, orjson.loads(text), headers=headers)
         else:
             body = await self._in_form(call.offload, media_type, which, text)

@@ -13,10 +13,18 @@ from apiserver.audit.event_fields import USER_AGENT_LENGTH_MAX
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.connection import SENT, SENT_LAST, Connection
 from apiserver.endpoints.representation import StatusEncoder
-from apiserver.endpoints.request_info import NO_QUERY, MalformedRequest, parse_request, parse_target
+from apiserver.endpoints.request_info import (
+    NO_QUERY,
+    MalformedRequest,
+    accepted_types,
+    is_pretty,
+    parse_request,
+    parse_target,
+)
 from apiserver.endpoints.request_log import RequestLog
 from apiserver.load.offload import Offload
 from apiserver.tracing.request_trace import CURRENT_TRACE, RequestTrace
+from apiserver.wire.media_types import APPLY_YAML
 
 _CHANCES = 1_000_000
 
@@ -65,6 +73,8 @@ def request_handler(
             info = parse_target(request.method, "/", False)
         connection, headers = request.protocol, request.headers
         assert isinstance(connection, Connection)
+        user_agent = headers.get(hdrs.USER_AGENT, "")[:USER_AGENT_LENGTH_MAX]
+        accept, indents = accepted_types(query, headers.get(hdrs.ACCEPT, "")), is_pretty(query, user_agent)
         audit_id = headers.get("Audit-Id") or next(audit_ids)
         trace = RequestTrace(audit_id, is_long_running=info.is_long_running)
         # aiohttp handles each request in a separate task, with a separate context.
@@ -78,9 +88,13 @@ def request_handler(
             clock(),
             offload,
             trace,
-            headers.get(hdrs.USER_AGENT, "")[:USER_AGENT_LENGTH_MAX],
+            user_agent,
             status_encoder,
+            accept,
+            indents,
         )
+        if info.method == hdrs.METH_PATCH:
+            call.is_apply = headers.get(hdrs.CONTENT_TYPE) == APPLY_YAML
         if malformed:
             call.malformed, call.closes_connection = malformed, True
         if goaway_chance and secrets.randbelow(_CHANCES) < goaway_chance * _CHANCES:

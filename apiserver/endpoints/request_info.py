@@ -1,10 +1,11 @@
-"""Parses the method, path and query of a request into a RequestInfo.
+"""Parses the method, path and query of a request into a RequestInfo, and how its response is to look.
 
 Source: k8s.io/apiserver, pkg/endpoints/request/requestinfo.go; rows A02, I01-I12.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -214,6 +215,29 @@ def selected_value(info: RequestInfo, query: Query, field: str) -> str:
         return parse_field_selector(text, _ANY_FIELD).required_value(field) or ""
     except SelectorSyntaxError:
         return ""
+
+
+_BROWSER: Final = re.compile(r"(Mozilla|curl|Wget)/")
+
+
+def is_pretty(query: Query, user_agent: str) -> bool:
+    """Whether the response is indented: on request, or for people at a terminal or browser.
+
+    Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation, isPrettyPrint.
+    """
+    if "pretty" in query:
+        return is_true(query, "pretty")
+    return _BROWSER.match(user_agent) is not None
+
+
+def accepted_types(query: Query, header: str) -> str:
+    """Returns the media types that the client accepts; empty if it accepts all. header: the Accept header.
+
+    The `accept` parameter, which may be repeated as the header may, takes the place of the header: JavaScript
+    in a web page cannot set the headers of a WebSocket (https://github.com/kubernetes/kubernetes/issues/83961).
+    kube-apiserver ignores the parameter.
+    """
+    return ", ".join(query["accept"]) if "accept" in query else header
 
 
 NO_QUERY: Final[Query] = MappingProxyType({})

@@ -24,7 +24,6 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
 from apiserver.load.size_class import LARGE_BYTES, SizeClass
 from apiserver.meta.errors import ApiError
-from apiserver.meta.options import is_true
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.event_loop_turns import Turn
@@ -112,7 +111,7 @@ async def _send_long(call: ApiCall, head: bytes, body: bytes, *, is_shared: bool
 async def send_document(
     call: ApiCall, document: Document, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> None:
-    await send(call, status, json_text(document, is_pretty(call)), headers=headers)
+    await send(call, status, json_text(document, call.is_pretty), headers=headers)
 
 
 async def send_error(call: ApiCall, error: ApiError, recorded: ApiError | None = None) -> None:
@@ -140,7 +139,7 @@ async def _send_status(
     call: ApiCall, document: Document, status: int, headers: Mapping[str, str] | None
 ) -> None:
     status_encoder = call.status_encoder
-    media_type = status_encoder.media_type(accepted_types(call)) if status_encoder is not None else JSON
+    media_type = status_encoder.media_type(call.accept) if status_encoder is not None else JSON
     if status_encoder is None or media_type == JSON:
         await send_document(call, document, status, headers)
     else:
@@ -196,8 +195,8 @@ async def record_list(call: ApiCall, body: ResponseBody) -> None:
     audit = call.audit
     if audit is None or not audit.wants_response:
         return
-    next_slice = body.reader(call.offload)
     turn = Turn()
+    next_slice = body.reader(call.offload)
     while (piece := await next_slice()) is not None:
         if not audit.add_to_response(piece):
             return
@@ -214,8 +213,8 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
     """
     pieces: list[bytes] = []
     size = 0
-    next_slice = body.reader(call.offload)
     turn = Turn()
+    next_slice = body.reader(call.offload)
     while (piece := await next_slice()) is not None:
         if piece:
             pieces.append(piece)
@@ -368,31 +367,6 @@ def json_text(document: Document, pretty: bool = False) -> bytes:
     if pretty:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2)
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
-
-
-_BROWSER: Final = re.compile(r"(Mozilla|curl|Wget)/")
-
-
-def is_pretty(call: ApiCall) -> bool:
-    """Whether the response is indented: on request, or for people at a terminal or browser.
-
-    Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation, isPrettyPrint.
-    """
-    if "pretty" in call.query:
-        return is_true(call.query, "pretty")
-    return _BROWSER.match(call.user_agent) is not None
-
-
-def accepted_types(call: ApiCall) -> str:
-    """Returns the media types that the client accepts; empty if it accepts all.
-
-    The `accept` parameter, which may be repeated as the header may, takes the place of the header: JavaScript
-    in a web page cannot set the headers of a WebSocket (https://github.com/kubernetes/kubernetes/issues/83961).
-    kube-apiserver ignores the parameter.
-    """
-    if "accept" in call.query:
-        return ", ".join(call.query["accept"])
-    return call.request.headers.get(hdrs.ACCEPT, "")
 
 
 # ---- the head

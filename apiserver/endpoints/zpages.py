@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from apiserver import wire
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.negotiation import Negotiator, ResponseForm, TargetKind
-from apiserver.endpoints.responses import TEXT, is_pretty, json_text, send
+from apiserver.endpoints.responses import TEXT, json_text, send
 from apiserver.meta import timestamps
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import NotAcceptable
@@ -130,7 +130,7 @@ def _encoded(call: ApiCall, document: Document, form: ResponseForm) -> bytes:
         return wire.yaml.dump(document)
     if form.media_type == CBOR:
         return wire.cbor.dump(document)
-    return json_text(document, form.is_indented or is_pretty(call))
+    return json_text(document, form.is_indented or call.is_pretty)
 
 
 # ---- /statusz

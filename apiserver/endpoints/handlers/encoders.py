@@ -15,7 +15,6 @@ from apiserver.endpoints.negotiation import (
     stream_types,
 )
 from apiserver.endpoints.representation import Encoder, FormCaches, MetaV1Encoders, encoder_for
-from apiserver.endpoints.responses import accepted_types, is_pretty
 from apiserver.meta.brand import Brand
 from apiserver.meta.options import first
 from apiserver.registry.served_resource import ServedResource
@@ -42,16 +41,18 @@ class Encoders:
         Raises NotAcceptable, BadRequest.
         """
         resource = kind or call.resource
-        accept = accepted_types(call)
+        accept = call.accept
         streams = call.info.verb == "watch"
         # What most clients ask for is negotiated at once.
         is_usual = accept in ("", "*/*", JSON)
         form = FULL if is_usual else self._negotiator(call, resource).form_for(accept)
-        if form.media_type == JSON and not streams and is_pretty(call):
+        if form.media_type == JSON and not streams and call.is_pretty:
             form = INDENTED if form is FULL else form._replace(is_indented=True)
         if form.kind == "Table" and (include_object := first(call.query, "includeObject")):
             form = form._replace(include_object=include_object)
-        encoder = self._encoder(resource, form)
+        encoder: Encoder | None = resource.derived.get((self, form))
+        if encoder is None:
+            encoder = self._new_encoder(resource, form)
         if call.audit is not None and call.audit.wants_response and not streams:
             omits = form.drops_managed_fields or call.audit.omits_managed_fields
             call.audit_encoder = self._recorder(resource, form, omits)
@@ -63,16 +64,15 @@ class Encoders:
         omits: whether managedFields are left out.
         """
         form = form._replace(media_type=JSON, is_indented=False, drops_managed_fields=omits)
-        return self._encoder(resource, FULL if form == FULL else form)
+        form = FULL if form == FULL else form
+        encoder: Encoder | None = resource.derived.get((self, form))
+        return self._new_encoder(resource, form) if encoder is None else encoder
 
-    def _encoder(self, resource: ServedResource, form: ResponseForm) -> Encoder:
+    def _new_encoder(self, resource: ServedResource, form: ResponseForm) -> Encoder:
         # Kept on the resource, encoders go when a custom resource goes.
-        key = (self, form)
-        encoder: Encoder | None = resource.derived.get(key)
-        if encoder is None:
-            encoder = resource.derived[key] = encoder_for(
-                resource, form, self._brand, now=self._clock, caches=self._caches, meta=self._meta
-            )
+        encoder = resource.derived[self, form] = encoder_for(
+            resource, form, self._brand, now=self._clock, caches=self._caches, meta=self._meta
+        )
         return encoder
 
     def _negotiator(self, call: ApiCall, resource: ServedResource) -> Negotiator:

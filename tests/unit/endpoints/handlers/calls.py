@@ -9,7 +9,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import SENT, SENT_LAST, Connection
-from apiserver.endpoints.request_info import parse_query, parse_target
+from apiserver.endpoints.request_info import accepted_types, is_pretty, parse_query, parse_target
 from apiserver.load.offload import Offload
 from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document, Query, RequestInfo, UserInfo
@@ -17,6 +17,7 @@ from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.tracing.request_trace import RequestTrace
+from apiserver.wire.media_types import APPLY_YAML
 from tests.support.in_process import TABLE, resource
 
 CONFIG_MAPS: Final = resource("configmaps", "")
@@ -50,16 +51,20 @@ def made(
     offload: Offload | None = None,
 ) -> ApiCall:
     """Returns a call whose user is not known yet. offload: a new one if not given."""
+    query, user_agent = query or {}, request.headers.get(hdrs.USER_AGENT, "")
     return ApiCall(
         request,
         cast(Connection, request.protocol),
         info,
-        query or {},
+        query,
         "audit",
         received_at,
         offload or Offload(),
         RequestTrace("audit"),
-        request.headers.get(hdrs.USER_AGENT, ""),
+        user_agent,
+        accept=accepted_types(query, request.headers.get(hdrs.ACCEPT, "")),
+        is_pretty=is_pretty(query, user_agent),
+        is_apply=request.headers.get(hdrs.CONTENT_TYPE) == APPLY_YAML,
     )
 
 
