@@ -18,7 +18,7 @@ from apiserver.auth.authz.chain import AuthorizationChain
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.handlers.apply import Applier
 from apiserver.endpoints.handlers.create import Creator, create_handler
-from apiserver.endpoints.handlers.decoding import Decoder
+from apiserver.endpoints.handlers.decoding import Decoder, rewriting_before_schema
 from apiserver.endpoints.handlers.delete import DeleteOptionsReader, delete_handler
 from apiserver.endpoints.handlers.delete_collection import delete_collection_handler
 from apiserver.endpoints.handlers.encoders import Encoders
@@ -85,7 +85,7 @@ def build_handlers(
     chain, deviations = access.authorizers.chain, config.deviations
     encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.has_cbor)
     field_managers = core.field_managers
-    decoder = Decoder(brand, has_cbor=config.has_cbor, before_schema=field_managers.before_schema)
+    decoder = Decoder(brand, has_cbor=config.has_cbor, before_schema=rewriting_before_schema(deviations))
     requests = WriteRequests(brand, deviations, admission, field_managers)
     creator = Creator(registry, lifecycle, requests)
     applier = Applier(registry, requests, creator, chain, field_managers, has_cbor=config.has_cbor)
@@ -108,7 +108,7 @@ def build_handlers(
         ),
         create=create_handler(encoders, decoder, requests, creator),
         update=update_handler(registry, encoders, decoder, requests, creator, chain),
-        patch=patch_handler(registry, encoders, requests, field_managers, applier, deviations),
+        patch=patch_handler(registry, encoders, requests, applier, deviations),
         delete=delete_handler(registry, encoders, options_reader, lifecycle, requests, chain),
         deletecollection=delete_collection_handler(
             registry, encoders, options_reader, brand, requests, deviations
@@ -125,7 +125,6 @@ def build_handlers(
             lifecycle,
             options_reader,
             chain,
-            field_managers,
             deviations,
             brand,
             core.streams,

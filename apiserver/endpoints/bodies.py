@@ -38,11 +38,16 @@ _READ_BYTES: Final = 256 * 1024
 
 
 class Body(NamedTuple):
-    """A request's body, unparsed. size: how much work it may be to parse it and process the document."""
+    """A request's body, unparsed.
+
+    size: how much work it may be to parse it and process the document.
+    media_type: the content type without its parameters, in lower case; JSON if it is empty.
+    """
 
     data: bytes
     content_type: str
     size: SizeClass
+    media_type: str
 
 
 class BodyTooSlow(ApiError):
@@ -87,11 +92,12 @@ async def read_body(call: ApiCall) -> Body:
     call.request_bytes = len(body)
     await call.take_slot()
     content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
-    size = size_class_of(body, content_type)
+    media_type = JSON if content_type in ("", JSON) else base_type(content_type)
+    size = size_class_of(body, media_type)
     resource = call.found_resource
     if resource is not None and resource.is_custom and size is not SizeClass.HUGE:
         size = max(size, resource.size_of_defaults(body))
-    return Body(body, content_type, size)
+    return Body(body, content_type, size, media_type)
 
 
 def _room(call: ApiCall) -> BodyRoom:
@@ -182,14 +188,15 @@ def _is_yaml(data: bytes, media_type: str) -> bool:
     return media_type == YAML or (media_type == APPLY_YAML and not looks_like_json(data))
 
 
-def size_class_of(data: bytes, content_type: str) -> SizeClass:
-    """Returns the work that a body may cause."""
-    is_yaml = content_type not in ("", JSON) and _is_yaml(data, base_type(content_type))
+def size_class_of(data: bytes, media_type: str) -> SizeClass:
+    """Returns the work that a body may cause. media_type: see `Body`."""
+    is_yaml = media_type != JSON and _is_yaml(data, media_type)
     if is_yaml and _YAML_ANCHOR in data:
         return SizeClass.LARGE
     if len(data) <= LARGE_BYTES and data.count(b"{") > MANY_OBJECTS:
         return SizeClass.LARGE
-    return size_class(len(data) * (LARGE_BYTES // YAML_LARGE_BYTES if is_yaml else 1))
+    size_bytes = len(data) * (LARGE_BYTES // YAML_LARGE_BYTES if is_yaml else 1)
+    return SizeClass.SMALL if size_bytes <= LARGE_BYTES else size_class(size_bytes)
 
 
 def looks_like_json(data: bytes) -> bool:
@@ -283,7 +290,8 @@ def _from_cbor(body: bytes) -> Any:
 
 
 def _duplicates_in_json(body: bytes, document: Any) -> list[str]:
-    return [f'duplicate field "{path}"' for path in duplicate_fields(body, document)]
+    paths = duplicate_fields(body, document)
+    return [f'duplicate field "{path}"' for path in paths] if paths else []
 
 
 def _duplicates_in_yaml(lines: list[str], field_validation: str) -> list[str]:

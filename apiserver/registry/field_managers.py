@@ -77,16 +77,6 @@ class FieldManagers:
         """
         return "" if subresource == SCALE else timestamps.to_text(self._clock())
 
-    def before_schema(self, document: Document) -> None:
-        """Represent an empty `managedFields`, which the schema would drop, by an entry without content.
-
-        An empty list strips all ownership in kube-apiserver (row F22).
-        """
-        if not self._deviations.empty_list_keeps_owners:
-            meta = document.get("metadata")
-            if isinstance(meta, dict) and meta.get("managedFields") == []:
-                meta["managedFields"] = [{}]
-
     def version(self, resource: ServedResource, subresource: str) -> TypeVersion:
         """Returns the type that a request to a resource or subresource writes.
 

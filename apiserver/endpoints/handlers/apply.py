@@ -52,7 +52,7 @@ class Applier:
 
     def is_apply(self, call: ApiCall) -> bool:
         """Returns whether the call's body is of a media type of server-side apply."""
-        return base_type(call.request.headers.get(hdrs.CONTENT_TYPE, "")) in self._types
+        return call.is_apply or base_type(call.request.headers.get(hdrs.CONTENT_TYPE, "")) in self._types
 
     async def apply(
         self, call: ApiCall, conversion: ApplyConversion | None = None

@@ -25,7 +25,6 @@ from apiserver.endpoints.handlers.apply_bodies import (
 )
 from apiserver.endpoints.handlers.decoding import check_schema, nameless, require_storable
 from apiserver.endpoints.handlers.write_requests import as_new, proposed_object_of
-from apiserver.endpoints.negotiation import base_type
 from apiserver.meta.errors import ApiError, ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.vocabulary import Document
@@ -154,7 +153,7 @@ class ApplyPatcher:
         options = self._options
         head = orjson.dumps(
             [
-                base_type(self._body.content_type),
+                self._body.media_type,
                 *self._manager,
                 bool(options.force),
                 options.field_validation,
@@ -170,9 +169,7 @@ class ApplyPatcher:
         Raises BadRequest.
         """
         info, is_checked = self._info, self._options.field_validation != "Ignore"
-        document, duplicates, _ = parse(
-            self._body.data, base_type(self._body.content_type), is_checked=is_checked
-        )
+        document, duplicates, _ = parse(self._body.data, self._body.media_type, is_checked=is_checked)
         kind = self._conversion.kind if self._conversion is not None else self._resource
         has_name = require_place(document, kind, self._resource, info)
         found = self._configuration(document, duplicates, has_name=has_name)

@@ -8,7 +8,6 @@ from apiserver.audit.request_audit import RequestAudit, without_managed_fields
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import Body
 from apiserver.endpoints.handlers import apply_bodies
-from apiserver.endpoints.negotiation import base_type
 from apiserver.meta.vocabulary import Document
 from apiserver.wire.media_types import (
     APPLY_CBOR,
@@ -41,7 +40,7 @@ async def record_patch(call: ApiCall, audit: RequestAudit, body: Body) -> None:
 
 
 async def _record(call: ApiCall, audit: RequestAudit, body: Body, document: Document | None) -> None:
-    is_json, omits = base_type(body.content_type) in _IS_JSON, audit.omits_managed_fields
+    is_json, omits = body.media_type in _IS_JSON, audit.omits_managed_fields
     if is_json and not omits:
         audit.record_request(body.data)
         return
@@ -52,7 +51,7 @@ def _as_json(body: Body, document: Document | None, omits_managed_fields: bool, 
     data = body.data
     if not is_json:
         if document is None:
-            parsed = apply_bodies.parse(data, base_type(body.content_type), is_checked=False)
+            parsed = apply_bodies.parse(data, body.media_type, is_checked=False)
             document = parsed.document
         data = orjson.dumps(document)
     return without_managed_fields(data) if omits_managed_fields else data

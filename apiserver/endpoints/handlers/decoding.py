@@ -14,6 +14,7 @@ from apiserver.load.size_class import SizeClass
 from apiserver.meta import field_errors
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import BadRequest, Invalid, RequestEntityTooLarge
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document, GroupKind
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import TooDeep
@@ -47,7 +48,7 @@ class Decoder:
     def __init__(
         self, brand: Brand, *, has_cbor: bool = False, before_schema: Callable[[Document], None]
     ) -> None:
-        """before_schema: rewrites in place what the schema would drop, as an empty list."""
+        """before_schema: see `rewriting_before_schema`."""
         self._parser = BodyParser(brand, has_cbor=has_cbor)
         self._before_schema = before_schema
 
@@ -71,9 +72,9 @@ class Decoder:
             parsed = self._parser.parse(body.data, body.content_type, lambda raw: resource.from_protobuf(raw))
         except MalformedBody as error:
             raise _unrecognized(resource, str(error), body.data) from None
+        duplicates = parsed.duplicates(field_validation) if field_validation != "Ignore" else []
         document = _require_kind(parsed.document, resource)
         self._before_schema(document)
-        duplicates = parsed.duplicates(field_validation) if field_validation != "Ignore" else []
         all_problems = None
         if duplicates or not parsed.is_json:
             all_problems = _problems_in_order(body, parsed, resource, duplicates)
@@ -88,6 +89,25 @@ class Decoder:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         return decoded
+
+
+def rewriting_before_schema(deviations: Deviations) -> Callable[[Document], None]:
+    """Returns the function that rewrites in place what the schema would drop from a document."""
+    return _unchanged if deviations.empty_list_keeps_owners else _represent_empty_owners
+
+
+def _unchanged(_: Document) -> None:
+    pass
+
+
+def _represent_empty_owners(document: Document) -> None:
+    """Represent an empty `managedFields`, which the schema would drop, by an entry without content.
+
+    An empty list strips all ownership in kube-apiserver (row F22). See `managed_fields.is_reset`.
+    """
+    meta = document.get("metadata")
+    if isinstance(meta, dict) and meta.get("managedFields") == []:
+        meta["managedFields"] = [{}]
 
 
 def _problems_in_order(

@@ -11,7 +11,12 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.handlers.apply import Applier
 from apiserver.endpoints.handlers.audit_bodies import record_patch
-from apiserver.endpoints.handlers.decoding import DecodedDocument, require_name, require_namespace
+from apiserver.endpoints.handlers.decoding import (
+    DecodedDocument,
+    require_name,
+    require_namespace,
+    rewriting_before_schema,
+)
 from apiserver.endpoints.handlers.encoders import Encoders
 from apiserver.endpoints.handlers.patch_bodies import Patch, apply_patch, parse_patch
 from apiserver.endpoints.handlers.write_requests import WriteRequests, proposed_object_of
@@ -22,7 +27,6 @@ from apiserver.meta.errors import Conflict, UnsupportedMediaType
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_access import ObjectAccess
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
@@ -39,7 +43,6 @@ def patch_handler(
     registry: ObjectAccess,
     encoders: Encoders,
     requests: WriteRequests,
-    field_managers: FieldManagers,
     applier: Applier | None,
     deviations: Deviations,
 ) -> Handler:
@@ -47,6 +50,7 @@ def patch_handler(
 
     applier: None for objects whose owners of fields are not recorded.
     """
+    rewrite = rewriting_before_schema(deviations)
 
     async def patch(call: ApiCall) -> None:
         resource = call.resource
@@ -58,7 +62,7 @@ def patch_handler(
         request = await read_patch(call, resource, requests, deviations)
 
         def transform(current: StoredObject) -> ProposedObject:
-            patched = request.patched(current, StoredObject.document, field_managers.before_schema)
+            patched = request.patched(current, StoredObject.document, rewrite)
             return proposed_object_of(*patched)
 
         updated = await registry.update(requests.update(call, request.options, request.size), transform)

@@ -146,7 +146,7 @@ def apply_patch(
 ) -> DecodedDocument:
     """Apply a patch to a document, which may be changed, and check the result against the schema.
 
-    before_schema: rewrites in place what the schema would drop, as an empty list.
+    before_schema: see `decoding.rewriting_before_schema`.
     Raises Invalid, BadRequest, and what the patch raises.
     """
     patched = patch.apply(document)

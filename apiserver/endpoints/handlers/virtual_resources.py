@@ -38,7 +38,6 @@ from apiserver.meta.errors import ApiError, Expired
 from apiserver.meta.options import ListOptions, first
 from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import GroupVersion
-from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.watch_cache import KeyVersion, Watcher
@@ -60,7 +59,6 @@ class VirtualHandlers(NamedTuple):
     lifecycle: NamespaceLifecycle
     options_reader: DeleteOptionsReader
     authorization: AuthorizationChain
-    field_managers: FieldManagers
     deviations: Deviations
     brand: Brand
     streams: WatchStreams
@@ -158,9 +156,7 @@ class VirtualHandlers(NamedTuple):
 
     async def _patch(self, call: ApiCall, objects: VirtualRegistry) -> None:
         """Patch an object by the functions that return and update it."""
-        handle = patch_handler(
-            objects, self.encoders, self.requests, self.field_managers, None, self.deviations
-        )
+        handle = patch_handler(objects, self.encoders, self.requests, None, self.deviations)
         await handle(call)
 
     async def _delete(self, call: ApiCall, objects: VirtualRegistry) -> None:

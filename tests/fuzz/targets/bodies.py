@@ -227,7 +227,9 @@ def objects(data: bytes) -> None:
     form, validation = _FORMS[data[1] % len(_FORMS)], _VALIDATIONS[data[2] % len(_VALIDATIONS)]
     body = data[3:]
     try:
-        decoded = _DECODER.decode(Body(body, form, size_class_of(body, form)), served, "default", validation)
+        decoded = _DECODER.decode(
+            Body(body, form, size_class_of(body, form), form), served, "default", validation
+        )
     except ApiError as error:
         require_client_error(error, data)
         return

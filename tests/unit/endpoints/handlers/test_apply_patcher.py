@@ -31,7 +31,7 @@ def patcher(
 ) -> ApplyPatcher:
     data = document if isinstance(document, bytes) else orjson.dumps(document)
     patch = call("PATCH", "/api/v1/namespaces/default/configmaps/a")
-    body = Body(data, APPLY_YAML, SizeClass.SMALL)
+    body = Body(data, APPLY_YAML, SizeClass.SMALL, APPLY_YAML)
     return ApplyPatcher(patch, body, options, FIELD_MANAGERS, noop_applies or NoopApplies(), None)
 
 

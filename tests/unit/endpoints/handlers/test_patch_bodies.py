@@ -7,12 +7,13 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.endpoints.handlers.decoding import DecodedDocument
+from apiserver.endpoints.handlers.decoding import DecodedDocument, rewriting_before_schema
 from apiserver.endpoints.handlers.patch_bodies import apply_patch, parse_patch
 from apiserver.meta.errors import ApiError, BadRequest, Invalid, UnprocessablePatch
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
 from apiserver.wire.media_types import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from tests.unit.endpoints.handlers.calls import DEPLOYMENTS, FIELD_MANAGERS
+from tests.unit.endpoints.handlers.calls import DEPLOYMENTS
 
 
 def deployment() -> Document:
@@ -33,7 +34,9 @@ def patched(content_type: str, patch: Any, field_validation: str = "Warn") -> De
     body = patch if isinstance(patch, bytes) else orjson.dumps(patch)
     DEPLOYMENTS.compile()
     parsed = parse_patch(body, content_type, DEPLOYMENTS, field_validation)
-    return apply_patch(parsed, deployment(), DEPLOYMENTS, field_validation, FIELD_MANAGERS.before_schema)
+    return apply_patch(
+        parsed, deployment(), DEPLOYMENTS, field_validation, rewriting_before_schema(Deviations())
+    )
 
 
 def images(document: Document) -> dict[str, str]:
@@ -70,7 +73,7 @@ def test_a_patch_of_each_format(content_type: str, patch: Any, expected: dict[st
 @pytest.mark.parametrize(("content_type", "patch"), [each[:2] for each in FORMATS.values()], ids=FORMATS)
 def test_another_attempt_applies_the_patch_as_it_was_sent(content_type: str, patch: Any) -> None:
     parsed = parse_patch(orjson.dumps(patch), content_type, DEPLOYMENTS, "Warn")
-    before_schema = FIELD_MANAGERS.before_schema
+    before_schema = rewriting_before_schema(Deviations())
     first = apply_patch(parsed, deployment(), DEPLOYMENTS, "Warn", before_schema).document
     expected = images(first)
     first["spec"]["template"]["spec"]["containers"][-1]["image"] = "changed by another stage"
