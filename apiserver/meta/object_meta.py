@@ -106,7 +106,13 @@ def validate(
         errors.append(required("metadata.name", "name or generateName is required"))
     elif problems := name_rule(name):
         errors += [invalid("metadata.name", name, problem) for problem in problems]
-    errors += _validate_namespace(meta.get("namespace"), is_namespaced=is_namespaced)
+    if (namespace := meta.get("namespace")) and is_namespaced:
+        if problems := names.dns_label(namespace):
+            errors += [invalid("metadata.namespace", namespace, problem) for problem in problems]
+    elif is_namespaced:
+        errors.append(required("metadata.namespace"))
+    elif namespace:
+        errors.append(forbidden("metadata.namespace", "not allowed on this type"))
     if meta.get("generation", 0) < 0:
         errors.append(
             invalid("metadata.generation", meta["generation"], "must be greater than or equal to 0")
@@ -179,15 +185,6 @@ def _example_name(prefix: str) -> str:
     before it.
     """
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
-
-
-def _validate_namespace(namespace: str | None, *, is_namespaced: bool) -> list[FieldError]:
-    if not is_namespaced:
-        return [forbidden("metadata.namespace", "not allowed on this type")] if namespace else []
-    if not namespace:
-        return [required("metadata.namespace")]
-    problems = names.dns_label(namespace)
-    return [invalid("metadata.namespace", namespace, each) for each in problems] if problems else []
 
 
 def validate_annotations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -22,25 +23,31 @@ def decoded_size(text: str) -> int:
 
 def validate_config_map(document: Document) -> Errors:
     data, binary = document.get("data") or {}, document.get("binaryData") or {}
-    errors: Errors = []
-    for name in data:
-        errors += validate_key("data", name)
-        if name in binary:
-            errors.append(invalid(f"data[{name}]", name, "duplicate of key present in binaryData"))
-    for name in binary:
-        errors += validate_key("binaryData", name)
+    errors = validate_keys("data", data, binary)
+    if binary:
+        errors += validate_keys("binaryData", binary)
     return errors + validate_size(document)
 
 
-def validate_key(field: str, name: str) -> Errors:
-    problems = names.config_map_key(name)
-    return [invalid(f"{field}[{name}]", name, problem) for problem in problems] if problems else []
+def validate_keys(field: str, keys: Iterable[str], binary_keys: Collection[str] = ()) -> Errors:
+    """Checks the keys of values. binary_keys: those of binaryData, none of which may be among them."""
+    errors: Errors = []
+    for key in keys:
+        if problems := names.config_map_key(key):
+            errors += [invalid(f"{field}[{key}]", key, problem) for problem in problems]
+        if key in binary_keys:
+            errors.append(invalid(f"{field}[{key}]", key, "duplicate of key present in binaryData"))
+    return errors
 
 
 def validate_size(document: Document) -> Errors:
     """Checks the sum of all values."""
-    size = sum(map(names.byte_length, (document.get("data") or {}).values()))
-    size += sum(map(decoded_size, (document.get("binaryData") or {}).values()))
+    texts = (document.get("data") or {}).values()
+    binary_size = sum(map(decoded_size, (document.get("binaryData") or {}).values()))
+    # No character takes more than four bytes.
+    if binary_size + 4 * sum(map(len, texts)) <= SIZE_MAX:
+        return []
+    size = binary_size + sum(map(names.byte_length, texts))
     return [too_long(NO_FIELD, SIZE_MAX)] if size > SIZE_MAX else []
 
 

@@ -12,7 +12,7 @@ from apiserver.catalogue.core.config_maps import (
     SIZE_MAX,
     decoded_size,
     validate_immutable_flag,
-    validate_key,
+    validate_keys,
 )
 from apiserver.golang.tls_pairs import pair_problem
 from apiserver.meta import table
@@ -48,8 +48,7 @@ _JSON_OF_TYPES: Final = {
 
 def validate_secret(document: Document) -> Errors:
     data = document.get("data") or {}
-    errors = [error for name in data for error in validate_key("data", name)]
-    return errors + validate_size(document) + _validate_by_type(document, data)
+    return validate_keys("data", data) + validate_size(document) + _validate_by_type(document, data)
 
 
 def validate_size(document: Document) -> Errors:
