@@ -24,10 +24,9 @@ from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from apiserver.load.offload import Offload
-from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
+from apiserver.load.size_class import LARGE_BYTES, SizeClass, size_class, size_class_of_document
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.meta.errors import AlreadyExists, ApiError, NotFound
-from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
@@ -35,9 +34,7 @@ from apiserver.registry.field_manager_conversions import run_converting
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.results import WriteResult
-from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.strategy import Findings
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.write_request import Admission, ManageFields, ProposedObject, Transform, WriteRequest
 from apiserver.storage.errors import KeyExists, RevisionMismatch
@@ -151,9 +148,9 @@ class WritePath:
         raise AssertionError("the last attempt returns or raises")
 
     async def _create_once(self, request: WriteRequest, document: Document, size: SizeClass) -> WriteResult:
-        resource, now = request.resource, timestamps.to_text(self._clock())
+        resource, uid, now = request.resource, self._new_uid(), timestamps.to_text(self._clock())
         meta, offload = document["metadata"], request.offload or self._offload
-        object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
+        object_meta.prepare_create(meta, uid=uid, now=now, generated_suffix=_random_suffix)
         prepare = partial(write_stages.prepare_create, request, document, now)
         is_small = size is SizeClass.SMALL
         warnings = [*(prepare() if is_small else await offload.run_begun(size, prepare))]
@@ -163,7 +160,7 @@ class WritePath:
             findings = await offload.run_bounded(
                 size, partial(write_stages.validate_create, request, document)
             )
-            warnings += _warnings(resource, meta.get("name", ""), errors, findings)
+            warnings += write_stages.accepted(resource, meta.get("name", ""), errors, findings)
             if admission is not None:
                 warnings += await admission.validate(document, None)
             key = self._keys.of(resource, request.namespace, meta["name"])
@@ -256,9 +253,9 @@ class WritePath:
         Raises NotFound, Conflict, Invalid, and the errors of `transform`, of admission and of the storage.
         """
         resource = request.resource
-        key = self._keys.of(resource, request.namespace, request.name)
         offload, allocations = request.offload or self._offload, None
         manage_fields = self._manage_fields(request)
+        key = self._keys.of(resource, request.namespace, request.name)
         if resource.strategy.allocator is not None:
             allocations = self._transactions.allocations(resource, key)
         # A dry run has no write that would find out that the cached copy is an old one.
@@ -326,7 +323,9 @@ class WritePath:
         propose: calls `_proposed_change`. hub: the stored object in the hub version.
         """
         resource, admission, offload = request.resource, request.admission, request.offload or self._offload
-        size = max(_size(request), size_class(len(hub.tail)))
+        size, size_bytes = _size(request), len(hub.tail)
+        if size_bytes > LARGE_BYTES:
+            size = max(size, size_class(size_bytes))
         if size is SizeClass.SMALL and not resource.codec.asks_webhook:
             old, proposed = propose()
         else:
@@ -344,7 +343,7 @@ class WritePath:
             findings = await offload.run_bounded(
                 size, partial(write_stages.validate_update, request, new, old, now, is_unchanged)
             )
-            warnings += _warnings(resource, request.name, errors, findings)
+            warnings += write_stages.accepted(resource, request.name, errors, findings)
             if admission is not None:
                 warnings += await admission.validate(new, old)
             if allocations is not None:
@@ -431,15 +430,6 @@ async def _allocate(
         return await allocations.allocate(new, old, is_dry_run=request.options.dry_run)
     except AllocationRefused as refused:
         raise write_stages.refusal(request.resource, request.name, [refused.error]) from None
-
-
-def _warnings(
-    resource: ServedResource, name: str, errors: Sequence[FieldError], findings: Findings
-) -> list[str]:
-    """Returns the warnings of a write. errors: what admission plugins have found."""
-    if errors or findings.errors:
-        raise write_stages.refusal(resource, name, [*errors, *findings.errors])
-    return [*findings.warnings]
 
 
 def _random_suffix() -> str:

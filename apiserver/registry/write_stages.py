@@ -336,6 +336,18 @@ _INVALID_OWNERS: Final = (
 )
 
 
+def accepted(
+    resource: ServedResource, name: str, errors: Sequence[FieldError], findings: Findings
+) -> Sequence[str]:
+    """Returns the warnings about a write, unless there are errors. errors: those of admission plugins.
+
+    Raises Invalid.
+    """
+    if errors or findings.errors:
+        raise refusal(resource, name, [*errors, *findings.errors])
+    return findings.warnings
+
+
 def refusal(resource: ServedResource, name: str, errors: Sequence[FieldError]) -> Invalid:
     return Invalid(resource.group_kind, name, errors[:ERRORS_MAX])
 
