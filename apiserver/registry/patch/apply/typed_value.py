@@ -296,9 +296,6 @@ class Comparison(NamedTuple):
     changed: FieldSet
     removed: FieldSet
 
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.removed)
-
 
 def compare(old: Document, new: Document, type_def: TypeDef) -> Comparison:
     """Compare two documents that have passed their schema. Equal parts cost nothing.

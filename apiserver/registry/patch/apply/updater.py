@@ -120,14 +120,14 @@ class Updater(NamedTuple):
         comparisons = _Comparisons(version.empty if old is None else old, new, version, managed)
         compared = comparisons.of(version.api_version)
         assert compared is not None
-        own, _ = compared
-        if not own:
+        own, touched = compared
+        if not touched:
             return managed
+        identity = manager.identity
         if version.is_custom:
             managed = _reconciled(managed, version)
         left = _without_touched(managed, comparisons, keep=None)
         if own.changed:
-            identity = manager.identity
             before = left.get(identity)
             fields = union(before.fields, own.changed) if before else own.changed
             left[identity] = self._entry(managed.get(identity), fields)
@@ -189,7 +189,7 @@ class Updater(NamedTuple):
         left.pop(identity, None)
         if applied_fields:
             # A change counts also where the endpoint takes it back, as a status that it does not write.
-            is_change = bool(own and own[0]) or live is None or (merged is not live and merged != live)
+            is_change = bool(own and own[1]) or live is None or (merged is not live and merged != live)
             left[identity] = self._entry(last, applied_fields, is_change=is_change)
         return ApplyResult(merged, left)
 
