@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Protocol, TypeAlias
 
 from apiserver.endpoints.compression import BodySlices
-from apiserver.endpoints.representation import Encoder, ListTotals, Slice, Slicer, WorkAhead
+from apiserver.endpoints.representation import Encoder, ListTotals, Slice, Slicer, data_and_work_ahead
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import PagedList
@@ -87,12 +87,10 @@ def _reader(slices: Iterator[Slice], offload: Offload) -> NextSlice:
 
     async def next_slice() -> bytes | None:
         nonlocal ahead
-        made, ahead = data_and_work_ahead(await offload.run_begun(ahead, next, slices, None))
-        return made
+        made = await offload.run_begun(ahead, next, slices, None)
+        if made is None:
+            return None
+        data, ahead = data_and_work_ahead(made)
+        return data
 
     return next_slice
-
-
-def data_and_work_ahead(made: Slice | None) -> tuple[bytes | None, SizeClass]:
-    """Returns the data of a slice, and the work of the next slice."""
-    return (b"", made.size) if isinstance(made, WorkAhead) else (made, SizeClass.SMALL)

@@ -243,7 +243,7 @@ class WatchCache(Generic[T]):
         """
         is_counted = self._counts(at)
         if await self._begin_list(at, start, is_counted) is not None:
-            return ListRevision(self.revision, is_late=False)
+            return ListRevision(self._progress.revision, is_late=False)
         try:
             return ListRevision(await self._store.current_revision(), is_late=is_counted)
         except StorageError:

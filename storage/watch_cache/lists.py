@@ -56,8 +56,8 @@ async def list_memory(
     """
     resource.lists_total += 1
     found: list[KeyVersion[T]] = []
-    rest, turn = keys, Turn()
     batch_keys = page.keys_at_once(LIST_BATCH_KEYS)
+    rest, turn = keys, Turn()
     while True:
         # Also before the first: many that waited for one revision go on in one round.
         if turn.is_over():

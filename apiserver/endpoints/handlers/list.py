@@ -22,7 +22,6 @@ from apiserver.meta.errors import Expired
 from apiserver.meta.options import ListOptions
 from apiserver.meta.releases.deviations import Deviations
 from apiserver.registry.results import ObjectList, PagedList
-from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.storage.interface import Consistency, ReadAt
 from apiserver.storage.watch_cache import WatchCache
@@ -54,29 +53,27 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
 
     async def respond(call: ApiCall, encoder: Encoder, options: ListOptions) -> None:
         resource, namespace = call.resource, call.info.namespace
+        gzip = _accepts_gzip(call)
         is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)
         # A list that is recorded is encoded for the record, too.
         if is_exact or not cache.serves_snapshots or call.audit_encoder is not None:
             await send_list(call, encoder, await registry.list(resource, namespace, options))
-        else:
-            body = await shared_body(resource, namespace, options, encoder, _accepts_gzip(call))
-            await send_slices(call, body, encoder.media_type)
-
-    async def shared_body(
-        resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder, gzip: bool
-    ) -> ResponseBody:
-        """Returns the body of a list at one revision, shared by calls for the same list."""
+            return
+        prefix = registry.prefix_of(resource)
 
         def body_at(revision: int) -> Awaitable[ResponseBody]:
             # Selectors themselves are hashed by a call each time.
             selected = options.labels.requirements, options.fields.requirements
+            exact = options._replace(at=ReadAt(Consistency.EXACT, revision))
             return shared.body(
                 (encoder, gzip, namespace, selected, options.limit, revision),
-                partial(registry.list, resource, namespace, options._replace(at=ReadAt.exactly(revision))),
+                partial(registry.list, resource, namespace, exact),
                 partial(_list_body, encoder, gzip),
             )
 
-        return await read_newest(cache, options.at, registry.prefix_of(resource), body_at)
+        # Shared by calls for the same list, at one revision.
+        body = await read_newest(cache, options.at, prefix, body_at)
+        await send_slices(call, body, encoder.media_type)
 
     return list_
 

@@ -16,7 +16,8 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from apiserver.endpoints.compression import BodySlices
-from apiserver.endpoints.response_bodies import NextSlice, ResponseBody, UnsharedBody, data_and_work_ahead
+from apiserver.endpoints.representation import data_and_work_ahead
+from apiserver.endpoints.response_bodies import NextSlice, ResponseBody, UnsharedBody
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import ObjectList
@@ -63,13 +64,16 @@ class SharedBody:
 
     def _make_one(self) -> None:
         try:
-            made, self._ahead = data_and_work_ahead(next(self._source, None))
+            made = next(self._source, None)
         except Exception as failure:
             self._failure = failure
+            return
+        self.is_gzipped = self._slices.is_gzipped
+        if made is None:
+            self._is_whole = True
         else:
-            self._is_whole, self.is_gzipped = made is None, self._slices.is_gzipped
-            if made is not None:
-                self._made.append(made)
+            data, self._ahead = data_and_work_ahead(made)
+            self._made.append(data)
 
     async def _make_one_aside(self, offload: Offload) -> None:
         try:

@@ -29,6 +29,7 @@ from apiserver.endpoints.representation.lists import (
     Slice,
     Slicer,
     WorkAhead,
+    data_and_work_ahead,
 )
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders
 
@@ -43,6 +44,7 @@ __all__ = [
     "Slicer",
     "StatusEncoder",
     "WorkAhead",
+    "data_and_work_ahead",
     "document_encoder",
     "encoder_for",
 ]

@@ -142,8 +142,8 @@ class JsonEncoder(_JsonForm):
 
     def list(self, result: ObjectList) -> Iterator[Slice]:
         if self._project is unchanged:
-            envelope = self.envelope(result, ListTotals(len(result.objects)))
             tails = [each.tail for each in result.objects]
+            envelope = self.envelope(result, ListTotals(len(tails)))
             return slices_of_tails(envelope.opening, self._item_opening, tails)
         return super().list(result)
 

@@ -50,6 +50,11 @@ class WorkAhead(NamedTuple):
 Slice: TypeAlias = bytes | WorkAhead
 
 
+def data_and_work_ahead(made: Slice) -> tuple[bytes, SizeClass]:
+    """Returns the data of a slice, and the work of the next slice."""
+    return (b"", made.size) if isinstance(made, WorkAhead) else (made, SizeClass.SMALL)
+
+
 def work_ahead(objects: Sequence[StoredObject]) -> Iterator[WorkAhead]:
     """Announces the work of encoding the next objects, if they are not small."""
     size = size_class(max([len(each.tail) for each in objects], default=0))
