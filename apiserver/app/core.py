@@ -31,13 +31,12 @@ from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.allocations import AllocationKeys
 from apiserver.registry.declarative_validation import DeclarativeValidation
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.store import ObjectStorage, Registry
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.registry.strategy import DeclaredChecks
-from apiserver.registry.transactions import WriteObservers
+from apiserver.registry.transactions import OwnWrites, WriteObservers
 from apiserver.registry.write_path import IsStale
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.validation.declarative.rules import DeclaredRules

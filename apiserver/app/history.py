@@ -17,9 +17,9 @@ from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recorder import Recorder
 from apiserver.registry.history.thinning import Thinning
 from apiserver.registry.history.writes import HistoryWrites, OwnWrites
-from apiserver.registry.own_writes import OwnWrites as KnownWrites
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_version_decoder import StoredKinds, StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites as KnownWrites
 from apiserver.storage.errors import DataDirectoryError
 from apiserver.storage.history.changes import PLAIN, Cipher
 from apiserver.storage.history.segment_list import DIRECTORY_LOCK, RECORDER_LOCK

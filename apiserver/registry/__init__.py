@@ -8,7 +8,6 @@
     json_slices       parts of large objects that are found without decoding the rest
     object_keys       the keys of objects in the store
     object_sizes      how many objects a resource has, and how large they are
-    own_writes        values that this server has written, until the cache sees them
     store             `Registry`: reads from the watch cache, and the entrance to writes
     object_access     what handlers of single objects use of it, and what others can put in its place
     selection         the keys and the predicate of a list or a watch
@@ -26,7 +25,7 @@
     deletion          the rules of deletions: finalizers, grace periods, when an object may go
     allocations       values that one object has and no other may have, as cluster IPs
     guard             conditions of a write on other keys
-    transactions      the write itself, as one transaction of the store
+    transactions      the write itself, as one transaction of the store, and the values last written
     clock             the clock of a server, which tests can advance
     history           the versions of objects and their authors: recorded, and read as they were
     version_codec     converts between the hub version and the version that a client uses

@@ -19,13 +19,12 @@ from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 from apiserver.registry.delete_path import DeletePath
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.results import ObjectList
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.stored_object import DamagedObject, StoredObject
-from apiserver.registry.transactions import NO_OBSERVERS, Transactions, WriteObservers
+from apiserver.registry.transactions import NO_OBSERVERS, OwnWrites, Transactions, WriteObservers
 from apiserver.registry.write_path import IsStale, WritePath
 from apiserver.storage.errors import RevisionCompacted
 from apiserver.storage.event_loop_turns import Turn

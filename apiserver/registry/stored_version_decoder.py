@@ -3,8 +3,8 @@
 The watch cache calls `StoredVersionDecoder` for each value that it takes from the store, as do direct reads.
 It parses the value, checks that it is an object of the kind that its key names, and converts it to the hub
 version if another release stored it in another one; nothing above the store sees that version. Any other
-value becomes a `DamagedObject`. Values that this server has written itself (`own_writes`), and those of its
-history, are not parsed again.
+value becomes a `DamagedObject`. Values that this server has written itself (`transactions.OwnWrites`), and
+those of its history, are not parsed again.
 
 From the hub version, `builtin_version_codec` converts to the version that a client requests, and for custom
 resources `custom_resources.serving.custom_resource_codec`; `storage_form` converts to the stored version.
@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.own_writes import KnownValues
 from apiserver.registry.stored_object import (
     METADATA,
     ConvertedObject,
@@ -35,6 +34,14 @@ log = logging.getLogger(__name__)
 DAMAGED_LOGGED_MAX: Final = 100
 # A server has some hundred built-in types.
 HEADS_MAX: Final = 4_096
+
+
+class KnownValues(Protocol):
+    """Values of which it is known that they are objects of the kind that their key names."""
+
+    def take(self, key: str, value: bytes) -> bool:
+        """Returns whether a value under a key is one of them, and may forget it."""
+        ...
 
 
 class OtherStorageVersion(NamedTuple):

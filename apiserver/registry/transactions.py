@@ -6,6 +6,7 @@ writer of the object was faster, `write_path`, or `delete_path`, begins again on
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,13 +14,45 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.allocations import AllocationObserver, ExtraWrites, ObjectAllocations
 from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 from apiserver.registry.guard import TransactionGuard
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.errors import LeaseNotFound, RevisionMismatch
 from apiserver.storage.interface import NO_LEASE, Condition, Delete, Put, Storage, Stored
 from apiserver.storage.lease_manager import LeaseManager
+
+# Of values that never come back, because their transaction failed, no more are kept.
+VALUES_MAX: Final = 1024
+BYTES_MAX: Final = 8 * 1024 * 1024
+
+
+class OwnWrites:
+    """Remembers values that this server has written, until they return from the store by the cache's watch.
+
+    They are known to be objects, so that they need not be parsed again to verify that, which would be a tenth
+    of the work of a write. It is a `stored_version_decoder.KnownValues`: the last value of each key.
+    """
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[str, bytes] = OrderedDict()  # those written last at the end
+        self._bytes = 0
+
+    def add(self, key: str, value: bytes) -> None:
+        """Remember a value that is about to be written, and forget the oldest ones beyond the limit."""
+        before = self._values.pop(key, b"")
+        self._values[key] = value
+        self._bytes += len(value) - len(before)
+        while len(self._values) > VALUES_MAX or self._bytes > BYTES_MAX:
+            _, oldest = self._values.popitem(last=False)
+            self._bytes -= len(oldest)
+
+    def take(self, key: str, value: bytes) -> bool:
+        """Returns whether exactly this value was written under the key, and forgets it."""
+        if self._values.get(key) != value:
+            return False
+        del self._values[key]
+        self._bytes -= len(value)
+        return True
 
 
 class WriteObservers(NamedTuple):

@@ -10,11 +10,11 @@ from typing import Any, Final
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import ObjectStorage, Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.storage.interface import Storage
 from apiserver.storage.watch_cache import WatchCache

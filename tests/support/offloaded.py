@@ -11,9 +11,9 @@ from typing import Any, Final
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import HUGE_BYTES, SizeClass, size_class
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites
 from apiserver.storage.interface import Stored
 from tests.support.api import Api
 from tests.support.metrics import increase

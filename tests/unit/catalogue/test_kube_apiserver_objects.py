@@ -11,9 +11,9 @@ from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.kube_apiserver_objects import KubeApiserverObjects
 from apiserver.meta.brand import Brand
 from apiserver.meta.releases.emulation import DEFAULT_RELEASE
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import DamagedObject
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.storage.interface import Stored
 from apiserver.storage.store_copy import CopyError, Translated

@@ -37,10 +37,10 @@ from apiserver.custom_resources.serving.definition_finalizer import DefinitionFi
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
 from apiserver.metrics.controllers import NodeGraphMetrics
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.transactions import OwnWrites
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.interface import Stored
 from tests.support.definitions import definition

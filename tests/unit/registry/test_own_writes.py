@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.registry.own_writes import BYTES_MAX, VALUES_MAX, OwnWrites
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.registry.transactions import BYTES_MAX, VALUES_MAX, OwnWrites
 from apiserver.storage.interface import Stored
 
 KEY = "/registry/configmaps/ns/a"

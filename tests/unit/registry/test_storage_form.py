@@ -10,12 +10,11 @@ import pytest
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.meta.brand import Brand
 from apiserver.meta.releases.emulation import EmulatedRelease
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
-from apiserver.registry.transactions import Transactions
+from apiserver.registry.transactions import OwnWrites, Transactions
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.interface import Stored

@@ -15,7 +15,6 @@ from apiserver.controllers.garbage_collector.object_owners import may_have_owner
 from apiserver.endpoints.representation.json_forms import without_managed_fields
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.registry.field_getters import field_texts
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import (
     FIRST_LOOK_BYTES,
     MANY_LABELS_KEPT_MAX,
@@ -27,6 +26,7 @@ from apiserver.registry.stored_object import (
     head_of,
 )
 from apiserver.registry.stored_version_decoder import DAMAGED_LOGGED_MAX, StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites
 from apiserver.storage.interface import Stored
 
 HEAD: Final = head_of("v1", "ConfigMap")

@@ -11,11 +11,11 @@ from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.meta.brand import Brand
 from apiserver.meta.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.stored_object import encode, head_of
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.registry.strategy import Strategy, WriteContext
+from apiserver.registry.transactions import OwnWrites
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.storage.interface import Stored
 from tests.unit.catalogue.served_kinds import CREATED, UID, Changes, Written, changed

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import DamagedObject, encode, head_of
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites
 from apiserver.storage.interface import Stored
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue
 from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin

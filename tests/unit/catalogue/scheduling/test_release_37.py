@@ -13,9 +13,9 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import encode, head_of
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.validation.checks import without_nulls
 from apiserver.storage.interface import Stored

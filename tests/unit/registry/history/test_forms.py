@@ -9,8 +9,8 @@ import pytest
 
 from apiserver.registry.history.forms import RecordedForms, is_status_only
 from apiserver.registry.history.policy import HistoryPolicy
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites
 from apiserver.storage.interface import Stored
 from tests.unit.registry.history.test_recorder import PREFIX
 

@@ -26,10 +26,10 @@ from apiserver.registry.history.recent_changes import (
     PlacedChange,
     RecentChanges,
 )
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import ObjectStorage, Registry
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.history.changes import Author, Span
 from apiserver.storage.history.past_values import Value

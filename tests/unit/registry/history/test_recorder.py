@@ -18,9 +18,9 @@ from apiserver.registry.history.forms import RecordedForms
 from apiserver.registry.history.missed_changes import AT_ONCE
 from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.history.recorder import COLLECTED_BYTES_MAX, Recorder
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.stored_version_decoder import StoredVersionDecoder
+from apiserver.registry.transactions import OwnWrites
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.history.changes import Change, Span
 from apiserver.storage.history.past_values import HistoryGap, Value
