@@ -80,8 +80,7 @@ class CustomSchema:
         """
         return [
             *self.validate_values(document, old),
-            *self.validate_embedded(document),
-            *self.validate_lists(document, old),
+            *self.validate_parts(document, old),
         ]
 
     def validate_values(self, document: Document, old: Document | None = None) -> list[FieldError]:
@@ -94,14 +93,14 @@ class CustomSchema:
         correlation = Correlation(status, old, schema, self.extensions) if old is not None else None
         return [moved(each, _STATUS) for each in validator.validate(status, correlation=correlation)]
 
-    def validate_embedded(self, document: Document) -> list[FieldError]:
-        """Returns the errors in the types and the metadata of embedded resources."""
-        return self._embedded.check(document)
-
-    def validate_lists(self, document: Document, old: Document | None = None) -> list[FieldError]:
-        """Returns the duplicates in lists by their types; none if the old object had some, too."""
-        errors = self._list_types.check(document)
-        return [] if errors and old is not None and self._list_types.check(old) else errors
+    def validate_parts(self, document: Document, old: Document | None = None) -> list[FieldError]:
+        """Returns the errors in the types and the metadata of embedded resources, and the duplicates in lists
+        by their types; none of these if the old object had some, too.
+        """
+        errors, duplicates = self._embedded.check(document), self._list_types.check(document)
+        if duplicates and not (old is not None and self._list_types.check(old)):
+            errors += duplicates
+        return errors
 
     def correlate(self, new: Any, old: Any) -> Correlation:
         """Correlates a new value with the old value that it replaces."""

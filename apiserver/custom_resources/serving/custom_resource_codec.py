@@ -217,11 +217,12 @@ class CustomResourceCodec:
 
     def _size(self, stored: StoredObject) -> SizeClass:
         """Returns the size of an object, including defaults that it may lack."""
-        size, version = size_class(len(stored.tail)), self._versions.version_of(stored.head)
-        if size is not SizeClass.SMALL or version is None:
-            return size
-        default_bytes = self._versions.schemas[version].default_bytes()
-        return size_class_of_defaults(stored.tail, default_bytes) if default_bytes else size
+        size_bytes = len(stored.tail)
+        if size_bytes > LARGE_BYTES:
+            return size_class(size_bytes)
+        version = self._versions.version_of(stored.head)
+        default_bytes = 0 if version is None else self._versions.schemas[version].default_bytes()
+        return size_class_of_defaults(stored.tail, default_bytes) if default_bytes else SizeClass.SMALL
 
     def _needs_webhook(self, stored: StoredObject) -> bool:
         return self._versions.webhook is not None and stored.head != self._head

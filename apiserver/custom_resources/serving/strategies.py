@@ -135,9 +135,7 @@ class CustomResourceStrategies:
         self, new: Document, old: Document | None, errors: list[FieldError], is_bounded: bool
     ) -> Findings:
         """Validates embedded resources, and lists that are sets or maps, and then evaluates the rules."""
-        schema = self._schema.custom
-        errors += schema.validate_embedded(new)
-        errors += schema.validate_lists(new, old)
+        errors += self._schema.custom.validate_parts(new, old)
         rules, warnings = self._schema.rules, _finalizer_warnings(new, old)
         if rules is None:
             return Findings(errors, warnings)
@@ -148,6 +146,8 @@ class CustomResourceStrategies:
 
 
 def _finalizer_warnings(new: Document, old: Document | None) -> list[str]:
+    if "finalizers" not in new["metadata"]:
+        return []
     before = set(object_meta.finalizers(old)) if old is not None else set()
     added = sorted(set(object_meta.finalizers(new)) - before)
     return [

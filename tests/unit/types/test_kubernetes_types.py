@@ -96,7 +96,7 @@ BAD: Final[dict[str, Any]] = {
 def test_the_server_rejects_a_bad_pod_template(template: dict[str, Any]) -> None:
     document = {"value": copy.deepcopy(template)}
     schema = custom_schema(object_of(PodTemplateSpec))
-    assert [error.field for error in schema.validate(document) + schema.validate_lists(document)] != []
+    assert [error.field for error in schema.validate(document) + schema.validate_parts(document)] != []
 
 
 @crd("example.com/v1")

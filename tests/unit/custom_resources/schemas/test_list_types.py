@@ -65,7 +65,7 @@ def test_repeated_items(schema: dict[str, Any], value: Any, expected: list[Probl
 
 
 def test_items_of_a_map_are_objects() -> None:
-    assert problems_of(field(MAP).validate_lists({"v": [{"k": "1"}, "x", {"k": "1"}]})) == [
+    assert problems_of(field(MAP).validate_parts({"v": [{"k": "1"}, "x", {"k": "1"}]})) == [
         ("v[1]", "Invalid", 'Invalid value: "x": must be an object for an array of list-type map')
     ]
 

@@ -10,6 +10,7 @@ from hypothesis import assume, given
 
 from apiserver.custom_resources.schemas.correlation import Correlation
 from apiserver.custom_resources.schemas.custom_schema import CustomSchema
+from apiserver.custom_resources.schemas.embedded_resources import embedded_resources
 from apiserver.custom_resources.schemas.validation import SchemaValidator
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.extensions import Extensions
@@ -87,7 +88,8 @@ def test_an_update_that_changes_nothing_is_refused_only_for_fields_without_a_sch
     document = {"v": value}
     errors = custom.validate_values(document, copy.deepcopy(document))
     assert not errors or not custom.correlate(document, copy.deepcopy(document)).is_unchanged
-    assert custom.validate_lists(document, copy.deepcopy(document)) == []
+    of_lists_and_embedded = custom.validate_parts(document, copy.deepcopy(document))
+    assert of_lists_and_embedded == embedded_resources(custom.document, custom.extensions).check(document)
 
 
 @given(SCHEMAS, VALUES, VALUES)
