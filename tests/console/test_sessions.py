@@ -167,7 +167,10 @@ async def test_what_a_user_may_not_see_is_said(visit: Visit, api: Api) -> None:
 async def test_the_page_goes_on_after_the_server_has_restarted(browser: Browser, tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
         async with Visit(browser, server) as visit:
+            with Api(server) as api:
+                api.post(CONFIG_MAPS, config_map("before-restart")).ok()
             await visit.log_in(view=LIST)
+            await visit.page.get_by_text("before-restart").wait_for()
             await visit.page.locator(".connection.live").wait_for()
             server.stop()
             await visit.page.locator(".connection.interrupted").wait_for()
@@ -176,6 +179,73 @@ async def test_the_page_goes_on_after_the_server_has_restarted(browser: Browser,
                 api.post(CONFIG_MAPS, config_map("after-restart")).ok()
             await visit.page.get_by_text("after-restart").wait_for()
             await visit.page.locator(".connection.live").wait_for()
+
+
+# By what is shown: the view, and the requests for it.
+RECOVERING: Final = {
+    "a list": (LIST, f"**{CONFIG_MAPS}?*"),
+    "an object": ("#/object/core/v1/configmaps/default/recovers", f"**{CONFIG_MAPS}/recovers"),
+    "the events of an object": ("#/object/core/v1/configmaps/default/recovers", "**/events?*"),
+}
+
+
+@pytest.mark.parametrize("failure", ["is not reached", "is busy"])
+@pytest.mark.parametrize(("view", "path"), RECOVERING.values(), ids=RECOVERING)
+async def test_what_could_not_be_read_is_shown_once_the_server_answers(
+    visit: Visit, api: Api, view: str, path: str, failure: str
+) -> None:
+    """As when it has stopped while a view was being read."""
+    api.post(CONFIG_MAPS, config_map("recovers"))
+    await visit.log_in()
+
+    async def fail(route: Any) -> None:
+        if failure == "is not reached":
+            await route.abort()
+        else:
+            await route.fulfill(status=503, json={"kind": "Status", "code": 503, "message": "busy"})
+
+    await visit.page.route(path, fail)
+    await visit.show(view)
+    message = "The server cannot be reached." if failure == "is not reached" else "busy"
+    await visit.page.get_by_text(message).wait_for()
+    await visit.page.unroute(path)
+    await visit.page.get_by_text(message).wait_for(state="detached")
+    await visit.page.get_by_text("recovers").first.wait_for()
+
+
+async def test_the_console_asks_what_it_offers_until_the_server_answers(visit: Visit) -> None:
+    asked = 0
+
+    async def answer(route: Any) -> None:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            await route.fulfill(status=503, json={})
+        else:
+            await route.fulfill(json={"readOnly": True, "oidc": None})
+
+    await visit.page.route("**/console/config", answer)
+    await visit.log_in()
+    await visit.page.get_by_text("read-only", exact=True).wait_for()
+
+
+async def test_a_session_ends_only_when_the_server_says_so(visit: Visit, api: Api) -> None:
+    """It may be busy when the page asks for a new token, and the token is still valid then."""
+    await visit.log_in(account_token(api, "renewing"), view=LIST)
+    asked: asyncio.Queue[str] = asyncio.Queue()
+
+    async def refuse(route: Any) -> None:
+        await route.fulfill(status=503, json={"message": "busy"})
+        asked.put_nowait(route.request.method)
+
+    await visit.page.route("**/console/session", refuse)
+    api.delete("/api/v1/namespaces/default/serviceaccounts/renewing").ok()
+    await visit.show("#/object/core/v1/configmaps/default/none")
+    for _ in range(3):
+        assert await asyncio.wait_for(asked.get(), WITHIN_MS / 1000) == "POST"
+        assert await visit.page.get_by_role("dialog").count() == 0
+    await visit.page.unroute("**/console/session")
+    await visit.page.get_by_role("dialog").get_by_text(SESSION_ENDED).wait_for()
 
 
 async def test_read_only_offers_no_changes(browser: Browser, tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ export const DISCOVERY_LIST = "application/json;g=apidiscovery.k8s.io;v=v2;as=AP
 /** @typedef {{status: number, body: any}} Answer to a login; the status is 0 if the server cannot be reached */
 
 /**
- * What the console offers, as /console/config says; null if the server cannot be reached. It is also asked for so that
- * there is a connection without credentials, on which discovery then waits for no handshake.
- * @type {Promise<any>}
+ * What the console offers. It is also asked for so that there is a connection without credentials, on which discovery
+ * then waits for no handshake.
+ * @type {Promise<any> | null} null once somebody has taken it
  */
-export const configuration = read("/console/config", {}).catch(() => null);
+let configuration = readConfiguration();
 
 /** The answer to the first request for a session, until somebody takes it, and with which proof it was asked for. */
 let firstSession = { proof: "", answer: Promise.resolve(/** @type {Answer | null} */ (null)) };
@@ -47,6 +47,13 @@ export async function askForSession(proof) {
  */
 export function proofOfLink(code) {
   return { code, keepSession: true };
+}
+
+/** What the console offers, as /console/config says; null if the server does not answer. */
+export function askForConfiguration() {
+  const first = configuration;
+  configuration = null;
+  return first ?? readConfiguration();
 }
 
 /**
@@ -79,6 +86,10 @@ async function post(proof) {
   } catch {
     return { status: 0, body: {} };
   }
+}
+
+function readConfiguration() {
+  return read("/console/config", {}).catch(() => null);
 }
 
 /**

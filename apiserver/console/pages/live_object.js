@@ -1,6 +1,7 @@
 /** One object, or the few of a list, kept up to date. */
 import { ApiError, getJson } from "./api.js";
 import { collectionPath, objectPath } from "./resource_types.js";
+import { mayPass, Retries } from "./retries.js";
 import { signal, useEffect, useLayoutEffect, useMemo, useState } from "./vendor/preact.js";
 import { watch } from "./watches.js";
 
@@ -23,16 +24,19 @@ export class LiveObject {
     this.stop = () => {};
     this.isClosed = false;
     this.loads = 0;
+    /** The page goes on by itself once the server can be reached again. */
+    this.retries = new Retries(() => this.load());
     void this.load();
   }
 
   async load() {
     this.stop();
-    this.error.value = null;
+    this.retries.stop();
     const number = ++this.loads;
     try {
       const object = await getJson(objectPath(this.type, this.namespace, this.name));
       if (this.isClosed || number !== this.loads) return;
+      this.retries.done();
       this.error.value = null;
       this.isDeleted.value = false;
       this.value.value = object;
@@ -42,6 +46,7 @@ export class LiveObject {
       if (this.isClosed || number !== this.loads) return;
       if (error.code === 404 && this.value.value) this.isDeleted.value = true;
       else this.error.value = error;
+      if (mayPass(error.code)) this.retries.again();
     }
   }
 
@@ -65,6 +70,7 @@ export class LiveObject {
 
   close() {
     this.isClosed = true;
+    this.retries.stop();
     this.stop();
   }
 }
@@ -96,10 +102,17 @@ export function useLiveItems(path) {
     const byUid = new Map();
     let stop = () => {};
     const draw = () => setState({ items: [...byUid.values()], error: null });
-    const fail = (/** @type {unknown} */ error) => signal.aborted || setState({ items: null, error });
-    const load = async () => {
+    const load = () => read().catch(fail);
+    const retries = new Retries(load);
+    const fail = (/** @type {unknown} */ error) => {
+      if (signal.aborted) return;
+      setState({ items: null, error });
+      if (error instanceof ApiError && mayPass(error.code)) retries.again();
+    };
+    const read = async () => {
       const list = await getJson(path, { signal });
       if (signal.aborted) return;
+      retries.done();
       byUid.clear();
       for (const item of list.items) byUid.set(item.metadata.uid, item);
       draw();
@@ -112,12 +125,13 @@ export function useLiveItems(path) {
           draw();
         },
         // Who may not watch sees them as they were read.
-        onEnd: ({ code }) => void (code === 410 && load().catch(fail)),
+        onEnd: ({ code }) => void (code === 410 && load()),
       });
     };
-    load().catch(fail);
+    void load();
     return () => {
       abort.abort();
+      retries.stop();
       stop();
     };
   }, [path]);

@@ -1,5 +1,6 @@
 /** Begins the page: the session first, then what its URL names. */
 import { refresh } from "./resource_types.js";
+import { Retries } from "./retries.js";
 import * as session from "./session.js";
 import { Shell } from "./shell.js";
 import { effect, h, render } from "./vendor/preact.js";
@@ -14,17 +15,18 @@ effect(() => {
   void readTypes();
 });
 
+const reads = new Retries(readTypes);
+
 /** Reads discovery until that succeeds, then follows its changes. */
 async function readTypes() {
   try {
     await refresh();
     followTypes();
   } catch {
-    setTimeout(readTypes, RETRIED_AFTER_MS);
+    reads.again();
   }
 }
 
-const RETRIED_AFTER_MS = 2_000;
 // What discovery shows changes a moment after a definition does.
 const REFRESHED_AFTER_MS = [50, 400, 2_000];
 // For users who may not watch definitions.

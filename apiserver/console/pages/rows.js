@@ -3,6 +3,7 @@
  * Of each object it keeps what a row shows, so that 50,000 of them fit into a page.
  */
 import { ApiError, getJson, TABLE } from "./api.js";
+import { mayPass, Retries } from "./retries.js";
 import { batch, signal } from "./vendor/preact.js";
 import { watch } from "./watches.js";
 
@@ -47,6 +48,8 @@ export class Rows {
     this.stop = () => {};
     this.timer = 0;
     this.loads = 0;
+    /** The page goes on by itself once the server can be reached again. */
+    this.retries = new Retries(() => this.load());
     void this.load();
   }
 
@@ -57,7 +60,7 @@ export class Rows {
     let next = "";
     let version = "";
     this.stop();
-    this.error.value = null;
+    this.retries.stop();
     this.isLoading.value = true;
     const number = ++this.loads;
     const isCurrent = () => number === this.loads && !this.abort.signal.aborted;
@@ -83,8 +86,10 @@ export class Rows {
       if (!(error instanceof ApiError)) throw error;
       this.error.value = error;
       this.isLoading.value = false;
+      if (mayPass(error.code)) this.retries.again();
       return;
     }
+    this.retries.done();
     batch(() => {
       this.isLoading.value = false;
       this.error.value = null;
@@ -157,6 +162,7 @@ export class Rows {
   close() {
     this.abort.abort();
     clearTimeout(this.timer);
+    this.retries.stop();
     this.stop();
   }
 }

@@ -2,7 +2,8 @@
  * Who uses the page. The token is in memory only. After a reload, the session's cookie, which no script can
  * read, brings a new one.
  */
-import { askForSession, codeInUrl, configuration, proofOfLink, ROOT } from "./first_requests.js";
+import { askForConfiguration, askForSession, codeInUrl, proofOfLink, ROOT } from "./first_requests.js";
+import { mayPass, Retries } from "./retries.js";
 import { signal } from "./vendor/preact.js";
 
 /** @typedef {{username: string, groups: string[]}} User */
@@ -13,6 +14,8 @@ import { signal } from "./vendor/preact.js";
 // A token is renewed when so much of its life is over.
 const RENEWED_AFTER = 0.8;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
+// Of what nothing on the page waits for, between two attempts.
+const LONGEST_WAIT_MS = 30_000;
 
 /** The user; null before the login. */
 export const user = signal(/** @type {User | null} */ (null));
@@ -28,6 +31,8 @@ let token = "";
 let timer = 0;
 /** @type {Promise<boolean> | null} */
 let renewing = null;
+const configReads = new Retries(readConfig, LONGEST_WAIT_MS);
+const renewals = new Retries(renew, LONGEST_WAIT_MS);
 /** @type {Set<(token: string) => void>} */
 const onToken = new Set();
 
@@ -60,8 +65,11 @@ export async function begin() {
   await Promise.all([configured, open({}, "")]);
 }
 
+/** Reads what the console offers. What the page shows of it follows, also if that is known only later. */
 async function readConfig() {
-  config.value = (await configuration) ?? config.value;
+  const found = await askForConfiguration();
+  if (found) config.value = found;
+  else configReads.again();
 }
 
 /** Takes a login code out of the URL; empty if there is none. */
@@ -101,18 +109,17 @@ export async function open(proof, reason) {
  * @param {string} [reason]
  */
 function take({ status, body }, isForCode, reason) {
-  if (status === 0) {
-    login.value = { isWanted: !user.value, reason: "The server cannot be reached." };
-    return false;
-  }
   if (status === 200) {
     begun(body);
     return true;
   }
-  // A code that is refused ends no session that there is.
-  if (!(isForCode && user.value)) {
-    const said = status === 204 ? "" : (body.message ?? `The server answered ${status}.`);
-    login.value = { isWanted: true, reason: reason ?? said };
+  const said = body.message ?? (status ? `The server answered ${status}.` : "The server cannot be reached.");
+  if (mayPass(status)) {
+    // The session that there is may still be valid.
+    login.value = { isWanted: login.value.isWanted || !user.value, reason: said };
+  } else if (!(isForCode && user.value)) {
+    // A code that is refused ends no session that there is.
+    login.value = { isWanted: true, reason: reason ?? (status === 204 ? "" : said) };
   }
   return false;
 }
@@ -129,6 +136,7 @@ function begun(session) {
   user.value = session.user;
   login.value = { isWanted: false, reason: "" };
   clearTimeout(timer);
+  renewals.done();
   if (session.expiresAt) {
     const life = Date.parse(session.expiresAt) - Date.now();
     timer = setTimeout(renew, Math.min(Math.max(life * RENEWED_AFTER, 1_000), LONGEST_TIMER_MS));
@@ -138,10 +146,17 @@ function begun(session) {
 
 /** Asks for a new token by the cookie. Returns whether there is one; those who ask at once share the answer. */
 export function renew() {
-  renewing ??= open({}, "Your session has ended. Log in again to go on.").finally(() => {
+  renewing ??= renewOnce().finally(() => {
     renewing = null;
   });
   return renewing;
+}
+
+async function renewOnce() {
+  const isRenewed = await open({}, "Your session has ended. Log in again to go on.");
+  // It is not known yet whether the session has ended.
+  if (!isRenewed && !login.value.isWanted) renewals.again();
+  return isRenewed;
 }
 
 /** Ends the session. The page begins anew, so that nothing which the user has seen stays in it. */

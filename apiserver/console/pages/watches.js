@@ -4,13 +4,13 @@
  */
 import { ApiError, request } from "./api.js";
 import { ROOT } from "./first_requests.js";
+import { mayPass, Retries } from "./retries.js";
 import { base64url, currentToken, login, onNewToken, renew, user } from "./session.js";
 import { effect, signal } from "./vendor/preact.js";
 
 const PROTOCOL = "watches.v1";
 // How the server closes a socket whose credentials are no longer valid.
 const UNAUTHENTICATED = 4401;
-const RETRY_MS = { first: 250, last: 4_000 };
 
 /**
  * @typedef {object} Watch
@@ -33,8 +33,7 @@ const waiting = new Set();
 let lastId = 0;
 /** @type {WebSocket | null} */
 let socket = null;
-let retryMs = RETRY_MS.first;
-let timer = 0;
+const connects = new Retries(connect);
 
 /**
  * Starts a watch.
@@ -82,7 +81,7 @@ function subscribeWaiting() {
 }
 
 function connect() {
-  if (socket || timer || !user.value || login.value.isWanted) return;
+  if (socket || connects.isWaiting || !user.value || login.value.isWanted) return;
   const url = new URL("console/watches", ROOT);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   const bearer = base64url(new TextEncoder().encode(currentToken()));
@@ -92,7 +91,7 @@ function connect() {
   opened.onopen = () => {
     hasOpened = true;
     connection.value = "live";
-    retryMs = RETRY_MS.first;
+    connects.done();
     subscribeWaiting();
   };
   opened.onmessage = ({ data }) => receive(JSON.parse(data));
@@ -103,22 +102,14 @@ function connect() {
     for (const each of watches.values()) waiting.add(each);
     watches.clear();
     if (code === UNAUTHENTICATED) renew().then((is) => is && connect());
-    else if (waiting.size && hasOpened) retry();
+    else if (waiting.size && hasOpened) connects.again();
     // A browser does not tell why a handshake has failed. If it was the token, a request gets a new one.
-    else if (waiting.size) request("/version").then(retry, retry);
+    else if (waiting.size) request("/version").then(reconnect, reconnect);
   };
 }
 
-function retry() {
-  if (timer) return;
-  timer = setTimeout(
-    () => {
-      timer = 0;
-      connect();
-    },
-    retryMs * (0.5 + Math.random() / 2),
-  );
-  retryMs = Math.min(retryMs * 2, RETRY_MS.last);
+function reconnect() {
+  connects.again();
 }
 
 /** @param {{id: number, event?: {type: string, object: any}, end?: {status: any}}} message */
@@ -142,7 +133,7 @@ function ended(watch, status) {
   if (status.code === 401) {
     waiting.add(watch);
     renew();
-  } else if (status.code === 429 || status.code >= 500) {
+  } else if (mayPass(status.code)) {
     const seconds = status.details?.retryAfterSeconds ?? 1;
     watch.timer = setTimeout(() => subscribe(watch), seconds * 1_000);
   } else watch.onEnd(new ApiError(status));
