@@ -110,10 +110,10 @@ async def test_a_link_takes_over_no_session_that_began_in_another_tab(visit: Vis
     await visit.show("")
     await visit.page.get_by_role("dialog", name="Log in").wait_for()
     waiting, visit.page = visit.page, await visit.new_page()
-    await visit.log_in(account_token(api, "victim"), view=LIST)
+    await visit.log_in(account_token(api, "tenant"), view=LIST)
     await waiting.evaluate("(code) => { location.hash = `code=${code}`; }", code_of(api))
     await waiting.get_by_role("dialog", name="Another login").wait_for()
-    await waiting.locator("header .user").filter(has_text="victim").wait_for()
+    await waiting.locator("header .user").filter(has_text="tenant").wait_for()
 
 
 async def test_a_wrong_token_is_refused_with_a_reason(visit: Visit) -> None:
