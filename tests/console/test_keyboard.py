@@ -56,7 +56,7 @@ async def test_list_edit_undo(visit: Visit, api: Api) -> None:
     await page.get_by_text("Saved.").wait_for()
     await eventually(lambda: colour() == "green")
     await keys.press("u")
-    await page.get_by_role("status").filter(has_text="Undone.").and_(page.locator(":focus")).wait_for()
+    await page.get_by_role("status").filter(has_text="Undone.").wait_for()
     assert await page.get_by_text("Saved.").count() == 0
     assert colour() == "red"
 

@@ -325,8 +325,9 @@ async def test_an_edit_of_what_a_controller_follows_is_undone(visit: Visit, api:
         lambda: api.get(f"{collection}/followed").ok(),
         lambda found: found["status"].get("readyReplicas") == 2,
     )
-    await page.keyboard.press("u")
-    await page.get_by_text("Saved.").wait_for(state="detached")
+    await page.get_by_role("button", name="Undo").press("Enter")
+    # The focus is where the button was, not at the begin of the page.
+    await page.get_by_role("status").filter(has_text="Undone.").and_(page.locator(":focus")).wait_for()
     assert api.get(f"{collection}/followed").ok()["spec"]["replicas"] == 1
 
 
