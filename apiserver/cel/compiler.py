@@ -10,6 +10,7 @@ that is only a branch of `?:` or an index costs nothing itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -45,6 +46,8 @@ from apiserver.golang.regex import InvalidPattern, compile_pattern
 
 # A chain of calls is cut into pieces of so many, which are evaluated one after the other and not within.
 CHAIN_MAX: Final = 32
+# In the text of an expression: it may compile patterns, each of which can take a quarter of a second.
+PATTERN_FUNCTIONS: Final = re.compile("matches|find")
 # Methods whose argument is evaluated only if what they are called on has no value.
 _ALTERNATIVES: Final = frozenset({"optional_or_optional", "optional_orValue_value"})
 

@@ -21,7 +21,7 @@ from apiserver.cel.compatibility_version import (
     LIST_ATTRIBUTES_GATE,
     CompatibilityVersion,
 )
-from apiserver.cel.compiler import ProgramError
+from apiserver.cel.compiler import PATTERN_FUNCTIONS, ProgramError
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.kubernetes_environments import kubernetes_environment
 from apiserver.cel.library.comprehensions import BINDINGS
@@ -127,7 +127,7 @@ def selector_rules(
         texts = [each.expression for each in selectors]
         # The first one imports the libraries of CEL, which takes 40 ms.
         is_first = bool(texts) and not environment.cache_info().currsize
-        if is_bounded and (is_first or sum(map(len, texts)) > _CHARACTERS_ON_LOOP_MAX):
+        if is_bounded and (is_first or _takes_long(texts)):
             raise TakesLong
         found = too_many_expressions(path, texts, ())
         if not found:
@@ -135,6 +135,10 @@ def selector_rules(
         return Findings([*errors, *found])
 
     return check
+
+
+def _takes_long(texts: Sequence[str]) -> bool:
+    return sum(map(len, texts)) > _CHARACTERS_ON_LOOP_MAX or any(map(PATTERN_FUNCTIONS.search, texts))
 
 
 def validate_selector(selector: Selector, compatibility: CompatibilityVersion) -> Errors:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from apiserver.cel.compiler import PATTERN_FUNCTIONS
 from apiserver.custom_resources.definitions.validation.schema_rules import CHARACTERS_MAX
 from apiserver.meta.errors import BadRequest
 from apiserver.meta.vocabulary import Document
@@ -17,8 +18,6 @@ VARIABLES_MAX: Final = 100
 PATH_STEPS_MAX: Final = 64
 # More characters of expressions take more than some milliseconds to compile, if many users ask at once.
 CHARACTERS_ON_LOOP_MAX: Final = 200
-# Functions with patterns: one of 20 characters, with a class of Unicode, takes ten milliseconds to compile.
-_WITH_PATTERNS: Final = re.compile("matches|find")
 # Constant patterns cost nothing, and the largest take 200 ms each.
 PATTERNS_MAX: Final = 16
 # Characters of a value that an error quotes.
@@ -80,7 +79,7 @@ class Question(NamedTuple):
     @property
     def takes_long(self) -> bool:
         """Whether it may take longer to compile the expressions than the event loop can wait."""
-        return self.characters > CHARACTERS_ON_LOOP_MAX or any(map(_WITH_PATTERNS.search, self.texts))
+        return self.characters > CHARACTERS_ON_LOOP_MAX or any(map(PATTERN_FUNCTIONS.search, self.texts))
 
 
 def question_of(document: Any) -> Question:
@@ -103,7 +102,7 @@ def question_of(document: Any) -> Question:
         raise BadRequest(
             f"the expressions have {question.characters} characters, more than {CHARACTERS_MAX} together"
         )
-    patterns = sum(len(_WITH_PATTERNS.findall(text)) for text in question.texts)
+    patterns = sum(len(PATTERN_FUNCTIONS.findall(text)) for text in question.texts)
     if patterns > PATTERNS_MAX:
         raise BadRequest(
             f"the expressions use functions of regular expressions {patterns} times, more than {PATTERNS_MAX}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
-from apiserver.cel.compiler import Program
+from apiserver.cel.compiler import PATTERN_FUNCTIONS, Program
 from apiserver.cel.references import merged
 from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.custom_resources.rules.compilation import (
@@ -23,9 +23,10 @@ from apiserver.custom_resources.schemas.json_schema import JSONSchema, all_schem
 from apiserver.custom_resources.schemas.schema_paths import InvalidSchemaPath, find_field
 from apiserver.schema.extensions import Extensions
 
-# In the unit of work of `evaluation`: to compile one character, and to make one schema's type. More schemas
-# than these are too many in any case.
+# In the unit of work of `evaluation`: to compile one character or one pattern, and to make one schema's type.
+# More schemas than these are too many in any case.
 _CHARACTER_WORK: Final = 60
+_PATTERN_WORK: Final = 5_000_000
 _SCHEMA_WORK: Final = 50
 _SCHEMAS_COUNTED: Final = 10_000
 
@@ -158,8 +159,9 @@ class RuleNode:
     def compile_work(self) -> int:
         """The most work that `compiled` takes."""
         rules = rules_of(self.schema, self._extensions)
-        characters = sum(len(rule.rule) + len(rule.message_expression) for rule in rules)
-        return schema_work(self.schema) + _CHARACTER_WORK * characters
+        texts = [text for rule in rules for text in (rule.rule, rule.message_expression)]
+        patterns = sum(len(PATTERN_FUNCTIONS.findall(text)) for text in texts)
+        return schema_work(self.schema) + _CHARACTER_WORK * sum(map(len, texts)) + _PATTERN_WORK * patterns
 
     @property
     def compiled(self) -> CompiledRules:

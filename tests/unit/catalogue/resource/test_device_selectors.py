@@ -287,6 +287,14 @@ def test_long_expressions_are_checked_beside_the_event_loop(
     )
 
 
+def test_patterns_are_compiled_beside_the_event_loop() -> None:
+    """Some take hundreds of milliseconds, and every user may send them."""
+    selecting = claim(r"device.driver.matches('[^\\pL]{50}')")
+    with pytest.raises(TakesLong):
+        found("resourceclaims", selecting)
+    assert found("resourceclaims", selecting, is_bounded=False) == ["a: Forbidden"]
+
+
 def test_expressions_of_a_class_that_stay_are_not_checked_again() -> None:
     stored = {"selectors": selectors("1", "true")}
     assert found("deviceclasses", stored, old=stored) == ["a: Forbidden"]

@@ -15,7 +15,7 @@ from apiserver.custom_resources.rules.evaluation import ERRORS_MAX
 from apiserver.custom_resources.rules.validator import RuleValidator
 from apiserver.load.size_class import TakesLong
 from apiserver.schema.extensions import Extensions
-from tests.unit.custom_resources.rules.schemas import INT, Schema, array_of, errors, object_of, ruled
+from tests.unit.custom_resources.rules.schemas import INT, STRING, Schema, array_of, errors, object_of, ruled
 
 SQUARE: Final = "self.all(x, self.all(y, x <= y || y <= x))"
 NUMBERS: Final = array_of(INT)
@@ -99,6 +99,7 @@ LONG: Mapping[str, tuple[Schema, Any]] = {
     "a message": (ruled(NUMBERS, {"rule": "false", "messageExpression": f"string({SQUARE})"}), [1] * 300),
     "many rules to compile": (ruled(INT, *[f"self != {-each}" for each in range(1, 500)]), 0),
     "a long rule to compile": (ruled(INT, "||".join(["self == 0"] * 500)), 0),
+    "a pattern to compile": (ruled(STRING, r"self.matches('[^\\pL]{50}')"), "a"),
     "a large schema to look at": (
         ruled(object_of(**{f"f{each}": INT for each in range(5_000)}), "has(self.f1)"),
         {"f1": 1},
@@ -120,6 +121,12 @@ def test_bounded_evaluation_of_much_raises(schema: Schema, value: Any) -> None:
     with pytest.raises(TakesLong):
         rules.validate(new, is_bounded=True)
     assert rules.validate(new, is_bounded=False) == rules_of(schema).validate(new, is_bounded=False)
+
+
+def test_a_pattern_of_a_message_to_compile_counts_as_that_of_a_rule() -> None:
+    rule = {"rule": "self == 'a'", "messageExpression": "self.find('[a-z]*') + '?'"}
+    with pytest.raises(TakesLong):
+        rules_of(ruled(STRING, rule)).validate({"spec": "b"}, is_bounded=True)
 
 
 def test_compiled_rules_no_longer_count_as_much() -> None:
