@@ -174,8 +174,11 @@ class SubresourceView(NamedTuple):
 class ReinvocationContext:
     """The rounds in which plugins may change one write: a second one runs if a plugin requests it.
 
-    is_second: whether the second round is running. is_wanted: whether it is to follow.
+    is_second: whether the second round is running. is_wanted: whether it is to follow, as it does if one of
+        these plugins has changed the object.
     """
+
+    __slots__ = ("_by_plugin", "is_second", "is_wanted")
 
     def __init__(self) -> None:
         self.is_second = False
@@ -352,21 +355,23 @@ class PluginSteps(NamedTuple):
     """The plugins that handle some kind of write: those that mutate, check and validate it.
 
     has_rounds: whether one of them may request a second round.
+    notes_changes: whether all that may change the object then note it in the rounds.
     """
 
     mutation: AdmissionStep
     checking: tuple[Plugin, ...]
     validation: AdmissionStep
     has_rounds: bool = False
+    notes_changes: bool = False
 
 
 class ApplicablePlugins:
-    """The plugins that handle one write. may_mutate: see `registry.write_request.Admission`."""
+    """The plugins that handle one write. may_mutate, has_mutated: see `registry.write_request.Admission`."""
 
     def __init__(self, attributes: AdmissionAttributes, steps: PluginSteps) -> None:
         self._attributes = attributes
         self._steps = steps
-        self.may_mutate = bool(steps.mutation.methods)
+        self.may_mutate = self.has_mutated = bool(steps.mutation.methods)
 
     async def mutate(self, new: Document | None, old: Document | None) -> list[str]:
         """Run mutating admission, twice if a plugin requests it: see `registry.write_request.Admission`."""
@@ -376,6 +381,8 @@ class ApplicablePlugins:
         rounds = ReinvocationContext()
         attributes = self._attributes.with_rounds(rounds)
         warnings = await mutation.run(attributes, new, old)
+        if self._steps.notes_changes:
+            self.has_mutated = rounds.is_wanted
         if rounds.is_wanted:
             rounds.is_second = True
             try:
@@ -441,6 +448,7 @@ class AdmissionChain:
             tuple(each for each in plugins if _overrides(each, "check")),
             step("validate", VALIDATE),
             has_rounds=any(each.has_rounds for each in plugins),
+            notes_changes=all(each.has_rounds for each in plugins if _overrides(each, "mutate")),
         )
 
 

@@ -233,7 +233,7 @@ class WritePath:
         """
         owners = new["metadata"].get("managedFields")
         warnings = await admission.mutate(new, old)
-        if admission.may_mutate:
+        if admission.has_mutated:
             write_stages.check_mutated(request, new, old)
             if size is not SizeClass.HUGE:
                 size = max(size, size_class_of_document(new))

@@ -24,11 +24,15 @@ class Admission(Protocol):
     """The admission plugins that apply to a write. Documents are of the hub version; old: None for a create.
 
     may_mutate: whether a plugin might change the object.
+    has_mutated: whether one may have changed it in the last `mutate`.
     `mutate` and `validate` return warnings for the client, and raise ApiError to refuse the write.
     """
 
     @property
     def may_mutate(self) -> bool: ...
+
+    @property
+    def has_mutated(self) -> bool: ...
 
     async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
         """Mutates the object that is about to be written, and returns warnings.

@@ -180,6 +180,32 @@ async def test_all_plugins_have_one_more_turn_where_one_asks_for_it() -> None:
     assert warnings == ["from first", "changed"] * 2
 
 
+class Keeper(Changer):
+    """May change the object, and does not."""
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str]:
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("plugins", "has_mutated"),
+    [
+        ([], False),
+        ([Keeper([])], False),
+        ([Keeper([]), Changer([])], True),
+        # It says nothing about what it does.
+        ([Keeper([]), Recorder("first", [], Operation.CREATE)], True),
+    ],
+    ids=["no plugin", "one that changes nothing", "one that does", "one that does not tell"],
+)
+async def test_whether_a_write_was_mutated(plugins: Sequence[Plugin], has_mutated: bool) -> None:
+    admission = AdmissionChain(plugins).admission_for(attributes())
+    await admission.mutate({}, None)
+    assert admission.has_mutated is has_mutated
+
+
 async def test_whom_a_write_concerns_is_asked_again_when_the_answer_may_be_another() -> None:
     calls: list[str] = []
     changer = Changer(calls)

@@ -55,7 +55,7 @@ def parent_of(document: Document, path: FieldPath) -> Document:
 class Admission:
     """Puts keys into maps, and takes some out."""
 
-    may_mutate = True
+    may_mutate = has_mutated = True
 
     def __init__(self, mutation: Sequence[dict[str, str | None]]) -> None:
         self.mutation = mutation

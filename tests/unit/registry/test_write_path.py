@@ -51,7 +51,7 @@ def changed(found: StoredObject, **data: str) -> Document:
 class Plugins:
     """Admission that warns where it may, notes what it was asked, and may refuse."""
 
-    may_mutate = True
+    may_mutate = has_mutated = True
 
     def __init__(self, refuses: str = "") -> None:
         self.refuses = refuses
