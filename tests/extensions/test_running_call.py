@@ -45,6 +45,13 @@ async def test_a_late_answer_is_none_to_the_next_question(pair: Pair) -> None:
     assert await second == 9
 
 
+async def test_a_worker_may_answer_after_a_few_turns_of_a_busy_processor(pair: Pair) -> None:
+    asking = asyncio.create_task(pair.asking.number())
+    question = await next_question(pair.worker)
+    asyncio.get_running_loop().call_later(0.2, pair.worker.sendall, answer_to(question, 7))
+    assert await asking == 7
+
+
 async def test_who_asks_at_the_same_time_shares_one_question(pair: Pair) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()

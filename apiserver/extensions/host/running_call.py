@@ -8,8 +8,10 @@ from typing import Final
 
 from apiserver.extensions.frames import ANSWER_BYTES, question, read_answer
 
-# How long a worker may take to answer, in seconds. Its thread does that within some milliseconds.
-ANSWER_TIMEOUT_S: Final = 0.1
+# How long a worker may take to answer, in seconds. Its thread does that within some milliseconds, but beside
+# a function that loops it needs several turns of a processor that a dozen others may want, too. Without an
+# answer, a function is blamed that has not even begun.
+ANSWER_TIMEOUT_S: Final = 0.5
 
 
 class RunningCall:
