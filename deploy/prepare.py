@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from apiserver.app.serving import pki
+from apiserver.app.serving import pki, pki_files
 
 # Members of this group can read metrics and health checks, but no objects.
 SCRAPER: Final = ("prometheus", "prometheus", "system:monitoring")
@@ -50,10 +50,10 @@ def main() -> None:
 
     try:
         made = pki.ensure(authority, given.name)
-    except pki.UnusableFile as error:
+    except pki_files.UnusableFile as error:
         sys.exit(f"prepare: {error}")
     kubeconfig = authority / "admin.kubeconfig"
-    pki.write(kubeconfig, pki.admin_kubeconfig(given.url, made, made.ca_cert.read_bytes()))
+    pki_files.write(kubeconfig, pki_files.admin_kubeconfig(given.url, made, made.ca_cert.read_bytes()))
     for source, name in (
         (made.ca_cert, "ca.crt"),
         (made.serving_cert, "tls.crt"),

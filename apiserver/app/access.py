@@ -8,7 +8,7 @@ from typing import NamedTuple
 from apiserver.app.authentication import Authentication, ForeignTokens, build_authentication
 from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
-from apiserver.app.serving import pki
+from apiserver.app.serving.server_keys import ServerKeys
 from apiserver.app.serving.service_account_tokens import (
     ServiceAccountTokens,
     extension_tokens,
@@ -31,15 +31,15 @@ class Access(NamedTuple):
 
 
 def build_access(
-    core: Core, certificates: pki.Pki, tls: ServingTls, foreign: ForeignTokens, authorizers: Authorizers
+    core: Core, keys: ServerKeys, tls: ServingTls, foreign: ForeignTokens, authorizers: Authorizers
 ) -> Access:
     """Build authentication around the tokens of service accounts. Raises CannotStart."""
     config = core.config
     uses = LegacyTokenUses(core.registry, core.served, foreign.metrics, core.clock)
     accounts = service_account_tokens(
-        config, certificates, object_getter(core.registry, core.served), core.clock, uses
+        config, keys.tokens, object_getter(core.registry, core.served), core.clock, uses
     )
-    of_extensions = extension_tokens(config, certificates) if core.extensions else None
+    of_extensions = extension_tokens(config, keys.tokens) if core.extensions else None
     peers = _peer_certificates(tls, f"authentication.{core.brand.vendor}.io", core.clock)
     authentication = build_authentication(core, accounts, foreign, of_extensions, peers)
     return Access(

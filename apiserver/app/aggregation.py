@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,8 @@ from typing import Final
 
 from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
-from apiserver.app.serving import pki
 from apiserver.app.serving.listening import CannotStart, front_proxy_certificate
-from apiserver.app.serving.serving_tls import expires_at
+from apiserver.app.serving.server_keys import ServerKeys
 from apiserver.app.serving.watched_files import WatchedFiles, read_file
 from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.controller_runtime.controller import Runnable
@@ -58,23 +58,23 @@ class Aggregation:
 
 
 def build_aggregation(
-    core: Core, services: ServiceLookup, certificates: pki.Pki, require_pair: Callable[[bytes, bytes], None]
+    core: Core, services: ServiceLookup, keys: ServerKeys, require_pair: Callable[[bytes, bytes], None]
 ) -> Aggregation:
     """Build the client for extension servers, and the controllers of APIServices.
 
     require_pair: raises ValueError if a certificate and a key, as PEM, are no pair. Raises CannotStart.
     """
     config, brand, table = core.config, core.brand, core.served.current
-    paths = front_proxy_certificate(config, certificates)
-    certificate = _read_certificate(paths, require_pair)
+    paths = front_proxy_certificate(config, keys.certificates)
+    certificate, expires = _read_certificate(paths, keys, require_pair)
     remote, metrics = RemoteVersions(), ApiServiceMetrics()
     client = ExtensionClient(services, certificate, config.proxy.proxy_deny_cidrs)
 
-    expirations = {_FRONT_PROXY: expires_at(_FRONT_PROXY, certificate[0])}
+    expirations = {_FRONT_PROXY: expires}
 
     async def show(contents: Sequence[bytes]) -> None:
         shown, key = contents
-        expires = expires_at(_FRONT_PROXY, shown)
+        expires = await asyncio.to_thread(keys.expires_at, _FRONT_PROXY, shown)
         require_pair(shown, key)
         expirations[_FRONT_PROXY] = expires
         client.use_certificate((shown, key))
@@ -114,16 +114,19 @@ def build_aggregation(
 
 
 def _read_certificate(
-    paths: tuple[Path, Path], require_pair: Callable[[bytes, bytes], None]
-) -> tuple[bytes, bytes]:
-    """Read the certificate of a front proxy, and its key. Raises CannotStart."""
+    paths: tuple[Path, Path], keys: ServerKeys, require_pair: Callable[[bytes, bytes], None]
+) -> tuple[tuple[bytes, bytes], float]:
+    """Returns the certificate of a front proxy with its key, and when it expires, in seconds since 1970.
+
+    Raises CannotStart.
+    """
     try:
         certificate, key = map(read_file, paths)
-        expires_at(_FRONT_PROXY, certificate)
+        expires = keys.expires_at(_FRONT_PROXY, certificate)
         require_pair(certificate, key)
     except (OSError, ValueError) as error:
         raise CannotStart(f"--proxy-client-cert-file {paths[0]} cannot be used: {error}") from None
-    return certificate, key
+    return (certificate, key), expires
 
 
 def aggregation_tasks(core: Core, aggregation: Aggregation) -> Iterator[BackgroundTask]:

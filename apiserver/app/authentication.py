@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
@@ -16,10 +16,9 @@ from apiserver.auth.authn.bearer_tokens import BearerTokens, TokenAuthenticator
 from apiserver.auth.authn.bootstrap_tokens import BootstrapTokenAuthenticator
 from apiserver.auth.authn.chain import Anonymous, AuthenticationChain
 from apiserver.auth.authn.client_cert import ClientCertificateAuthenticator
-from apiserver.auth.authn.configured_issuers import ConfiguredIssuers
 from apiserver.auth.authn.console_tokens import ConsoleTokens
+from apiserver.auth.authn.discovery_documents import Fetch
 from apiserver.auth.authn.extension_tokens import ExtensionTokens
-from apiserver.auth.authn.identity_provider import Fetch
 from apiserver.auth.authn.peer_certificates import PeerCertificates
 from apiserver.auth.authn.request_header import RequestHeaderAuthenticator
 from apiserver.auth.authn.token_cache import SUCCESS_TTL_S, TokenCache
@@ -31,6 +30,9 @@ from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
 from apiserver.webhooks.token_reviews import TokenReviews
+
+if TYPE_CHECKING:
+    from apiserver.auth.authn.configured_issuers import ConfiguredIssuers
 
 
 class ForeignTokens(NamedTuple):
@@ -88,6 +90,9 @@ def build_authentication(
         get = object_getter(core.registry, core.served)
         others.append(BootstrapTokenAuthenticator(get, accounts.audiences, core.clock))
     if config.authentication.authentication_config is not None or files.configuration.jwt:
+        # Few servers have other issuers, whose keys need `cryptography`.
+        from apiserver.auth.authn.configured_issuers import ConfiguredIssuers
+
         issuers = ConfiguredIssuers(
             files.configuration,
             foreign.fetch,

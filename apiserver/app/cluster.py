@@ -8,16 +8,17 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
-from apiserver.app.serving import pki
-from apiserver.app.serving.listening import advertised_address, authority, front_proxy_names, trusted_ca
+from apiserver.app.serving.listening import advertised_address, authority, front_proxy_names
+from apiserver.app.serving.pki_files import FRONT_PROXY_NAME
+from apiserver.app.serving.server_keys import ServerKeys
 from apiserver.app.serving.service_account_tokens import ServiceAccountTokens
 from apiserver.app.serving.serving_tls import ServingTls, TlsContent
-from apiserver.auth.authn.service_account import key_id
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.controllers.authentication_info import AuthenticationInfo, TrustedClients
 from apiserver.controllers.event_recorder import EventRecorder
@@ -47,7 +48,9 @@ def build_replicas(
     config = core.config
     if not config.storage.etcd_servers:
         return None
-    keys = tuple(map(key_id, accounts.keys))
+    from apiserver.auth.authn.service_account_keys import key_id
+
+    keys = tuple(map(key_id, accounts.keys.public()))
     own = Replica(
         address=advertised_address(config),
         port=core.serving.port,
@@ -55,19 +58,19 @@ def build_replicas(
         issuers=config.authentication.service_account_issuer,
         signing_key=keys[0],
         keys=keys,
-        **_root_ca(tls.content),
+        **_root_ca(tls),
         release=config.release,
         stores_for=config.release,
     )
     replicas = Replicas(core.store, config.storage.etcd_prefix, own, share, joined=joined)
-    tls.subscribe(lambda content: replicas.tell(replace(replicas.own, **_root_ca(content))))
+    tls.subscribe(lambda _: replicas.tell(replace(replicas.own, **_root_ca(tls))))
     return replicas
 
 
-def _root_ca(content: TlsContent) -> dict[str, Any]:
+def _root_ca(tls: ServingTls) -> dict[str, Any]:
     """Returns the fields of a `Replica` that identify the CA of this server."""
-    trusted = trusted_ca(content)
-    return {"root_ca": hashlib.sha256(trusted).hexdigest(), "has_tls_files": trusted != content.own_ca}
+    trusted = tls.known.trusted
+    return {"root_ca": hashlib.sha256(trusted).hexdigest(), "has_tls_files": trusted != tls.content.own_ca}
 
 
 def build_kubernetes_service(core: Core, replicas: Replicas | None) -> KubernetesServiceReconciler:
@@ -132,9 +135,7 @@ def service_tasks(core: Core, health: Health, lifecycle: NamespaceLifecycle) -> 
     yield BackgroundTask.hooked(hook, repair.run, (repair.queue,), is_upkeep=True)
 
 
-def authentication_info_task(
-    core: Core, health: Health, certificates: pki.Pki, tls: ServingTls
-) -> BackgroundTask:
+def authentication_info_task(core: Core, health: Health, keys: ServerKeys, tls: ServingTls) -> BackgroundTask:
     """Returns the task that publishes the CAs and headers by which clients are authenticated here. Raises
     OSError.
     """
@@ -142,8 +143,8 @@ def authentication_info_task(
     own_authority = b""
     if options.proxy_client_cert_file is None and options.requestheader_client_ca_file is not None:
         # It is as this one that this server itself is a front proxy.
-        own_authority = b"\n" + certificates.front_proxy_ca_cert.read_bytes()
-        names = tuple(dict.fromkeys((*names, pki.FRONT_PROXY_NAME))) if names else ()
+        own_authority = b"\n" + keys.certificates.front_proxy_ca_cert.read_bytes()
+        names = tuple(dict.fromkeys((*names, FRONT_PROXY_NAME))) if names else ()
 
     def trusted(content: TlsContent) -> TrustedClients:
         return TrustedClients(
@@ -153,7 +154,9 @@ def authentication_info_task(
             options.request_header_names,
         )
 
-    info = AuthenticationInfo(core.registry, core.served, trusted(tls.content), core.clock)
+    info = AuthenticationInfo(
+        core.registry, core.served, trusted(tls.content), core.clock, partial(keys.expires_at, "a CA")
+    )
     tls.subscribe(lambda content: info.trust(trusted(content)))
     hook = health.add_post_start_hook("start-cluster-authentication-info-controller")
     return BackgroundTask.hooked(hook, info.run, is_upkeep=True)
@@ -170,4 +173,4 @@ def build_openid(core: Core, accounts: ServiceAccountTokens) -> OpenId | None:
         config.authentication.service_account_jwks_uri
         or f"https://{authority(config, core.serving.port)}/{JWKS_PATH}"
     )
-    return OpenId(issuer, jwks_uri, accounts.keys)
+    return OpenId(issuer, jwks_uri, accounts.keys.public)

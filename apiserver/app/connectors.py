@@ -48,7 +48,7 @@ def build_connectors(core: Core, forwarder: Forwarder, authorize: AuthorizationC
 
     async def apply(contents: Sequence[bytes]) -> None:
         contexts = await asyncio.to_thread(files.contexts, contents)
-        expirations.update(files.expirations(contents))
+        expirations.update(await asyncio.to_thread(files.expirations, contents))
         kubelets.use(*contexts)
 
     watched = []

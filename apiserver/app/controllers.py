@@ -8,14 +8,13 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.access import Access
 from apiserver.app.aggregation import Aggregation
 from apiserver.app.core import Core
-from apiserver.app.serving import pki
-from apiserver.app.serving.listening import trusted_ca
+from apiserver.app.serving.pki_files import Pki
 from apiserver.app.serving.serving_tls import ServingTls, TlsContent
 from apiserver.app.serving.watched_files import read_file
 from apiserver.catalogue.certificates import cluster_trust_bundles
@@ -27,7 +26,6 @@ from apiserver.controllers import ttl_after_finished
 from apiserver.controllers.certificate_requests import requests as certificate_requests
 from apiserver.controllers.certificate_requests.approving import CertificateApproving
 from apiserver.controllers.certificate_requests.cleaning import CertificateCleaning
-from apiserver.controllers.certificate_requests.issuing import Authority
 from apiserver.controllers.certificate_requests.requests import CertificateRequests
 from apiserver.controllers.certificate_requests.signing import CertificateSigning
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
@@ -62,6 +60,9 @@ from apiserver.endpoints.aggregation.owners import RemoteOwners
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.work_queues import MeasuredQueue
 
+if TYPE_CHECKING:
+    from apiserver.controllers.certificate_requests.issuing import Authority
+
 log = logging.getLogger(__name__)
 
 COLLECTOR: Final = "garbage-collector-controller"
@@ -71,7 +72,7 @@ class PublishedCa(NamedTuple):
     """The CA by which clients verify this server, and the CA that signs certificates."""
 
     tls: ServingTls
-    certificates: pki.Pki
+    certificates: Pki
 
 
 class _PublishesCa(Runnable, Protocol):
@@ -89,7 +90,7 @@ class _FollowingCa:
 
     def __init__(self, tls: ServingTls, make: Callable[[Callable[[], bytes]], _PublishesCa]) -> None:
         self._tls = tls
-        self._current = trusted_ca(tls.content)
+        self._current = tls.known.trusted
         self._controller = make(lambda: self._current)
 
     @property
@@ -106,8 +107,8 @@ class _FollowingCa:
         finally:
             unsubscribe()
 
-    def _follow(self, content: TlsContent) -> None:
-        if (changed := trusted_ca(content)) != self._current:
+    def _follow(self, _: TlsContent) -> None:
+        if (changed := self._tls.known.trusted) != self._current:
             self._current = changed
             self._controller.look_again()
 
@@ -323,11 +324,13 @@ def build_controllers(context: ControllerContext) -> Iterator[ControllerSpec]:
             yield ControllerSpec(each.name, partial(each.build, context), each.leader_only)
 
 
-def _signing_authority(options: ApiOptions, certificates: pki.Pki) -> Authority:
+def _signing_authority(options: ApiOptions, certificates: Pki) -> Authority:
     """Returns the CA that signs certificate requests, read from its files.
 
     Raises OSError, UnusableAuthority.
     """
+    from apiserver.controllers.certificate_requests.issuing import Authority
+
     certificate = options.cluster_signing_cert_file or certificates.ca_cert
     key = options.cluster_signing_key_file or certificates.ca_key
     return Authority.of_pem(read_file(certificate), read_file(key))

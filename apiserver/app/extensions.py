@@ -14,9 +14,8 @@ from apiserver.admission.extensions.functions import conditions_of
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
-from apiserver.app.serving import pki
-from apiserver.app.serving.listening import CannotStart, trusted_ca, url
-from apiserver.app.serving.service_account_tokens import extension_tokens
+from apiserver.app.serving.listening import CannotStart, url
+from apiserver.app.serving.service_account_tokens import TokenKeys, extension_tokens
 from apiserver.app.serving.serving_tls import ServingTls, TlsContent
 from apiserver.app.serving.watched_files import WatchedFiles
 from apiserver.auth.authn.extension_tokens import ExtensionTokens
@@ -43,13 +42,13 @@ _UNKNOWN_CONTENT: Final = b"\x00"
 
 @asynccontextmanager
 async def running_extensions(
-    core: Core, health: Health, local: Sequence[Extension], certificates: pki.Pki, tls: ServingTls
+    core: Core, health: Health, local: Sequence[Extension], keys: TokenKeys, tls: ServingTls
 ) -> AsyncIterator[None]:
     """Runs the extensions of the flags and those of tests, and adds them to the core, while in the context.
 
-    local: those that run in this process. Raises CannotStart.
+    local: those that run in this process. keys: those of service account tokens. Raises CannotStart.
     """
-    api = partial(_access, core, tls, extension_tokens(core.config, certificates))
+    api = partial(_access, core, tls, extension_tokens(core.config, keys))
     async with AsyncExitStack() as stack:
         for spec in expanded(core.config.api.extension):
             runner = _worker_runner(core, spec, api)
@@ -242,7 +241,7 @@ def _access(core: Core, tls: ServingTls, tokens: ExtensionTokens, name: str) -> 
     """Returns how an extension reaches the server."""
     return {
         "url": url(core.config, core.serving.port),
-        "ca": trusted_ca(tls.content).decode(),
+        "ca": tls.known.trusted.decode(),
         "token": tokens.issue(name),
         "fieldManager": f"extension-{name}",
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from apiserver.app.hooks import Hooks, InitialState
 from apiserver.app.serving.listening import Sockets
+from apiserver.app.serving.server_keys import MakeServerKeys, make_server_keys
 from apiserver.app.serving.serving_tls import TlsContent, TlsOptions, make_context
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
@@ -133,6 +134,7 @@ class HostProcess:
     clock: the server's clock, which also makes its event loop.
     hooks: the server's hooks for tests.
     extensions: those that run in this process, beside those of the flags.
+    make_keys: makes and reads the server's keys and certificates.
     """
 
     is_own: bool = True
@@ -142,3 +144,4 @@ class HostProcess:
     clock: Clock = SYSTEM_CLOCK
     hooks: Hooks = field(default_factory=Hooks)
     extensions: Sequence[Extension] = ()
+    make_keys: MakeServerKeys = make_server_keys

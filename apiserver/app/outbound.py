@@ -15,7 +15,7 @@ from apiserver import __version__
 from apiserver.app.aggregation import Aggregation, build_aggregation
 from apiserver.app.audit import Audit, build_audit
 from apiserver.app.core import Core
-from apiserver.app.serving import pki
+from apiserver.app.serving.server_keys import ServerKeys
 from apiserver.endpoints.reverse_proxy.backends import BackendConnector
 from apiserver.endpoints.reverse_proxy.forwarder import Forwarder
 from apiserver.endpoints.reverse_proxy.headers import IdentityHeaders
@@ -53,7 +53,7 @@ class Outbound:
 
 @asynccontextmanager
 async def open_outbound(
-    core: Core, certificates: pki.Pki, require_pair: Callable[[bytes, bytes], None]
+    core: Core, keys: ServerKeys, require_pair: Callable[[bytes, bytes], None]
 ) -> AsyncIterator[Outbound]:
     """Opens the clients of other servers, and closes them at the end, the last first. require_pair: see
     `build_aggregation`. Raises CannotStart.
@@ -73,7 +73,7 @@ async def open_outbound(
             stack.push_async_callback(kubelets.close)
         backends = BackendConnector(config.proxy.proxy_deny_cidrs, in_process=kubelets)
         stack.push_async_callback(backends.close)
-        aggregation = build_aggregation(core, services, certificates, require_pair)
+        aggregation = build_aggregation(core, services, keys, require_pair)
         stack.push_async_callback(aggregation.client.close)
         tracer = _open_tracer(core)
         if tracer is not None:

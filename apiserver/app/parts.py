@@ -31,9 +31,9 @@ from apiserver.app.handlers import build_admission, build_handlers
 from apiserver.app.http_server import RequestLimits, build_endpoints, build_http_server, build_routes
 from apiserver.app.outbound import Outbound
 from apiserver.app.release_sharing import ReleaseSharing
-from apiserver.app.serving import pki
 from apiserver.app.serving.certificate_keeper import CertificateKeeper
-from apiserver.app.serving.listening import AdminKubeconfig, renew_certificates
+from apiserver.app.serving.listening import AdminKubeconfig
+from apiserver.app.serving.server_keys import ServerKeys, renew_certificates
 from apiserver.app.serving.serving_tls import ServingTls
 from apiserver.app.watch_balance import WatchBalance
 from apiserver.auth.authz.authorizer_modes import Authorizers
@@ -82,7 +82,7 @@ def build_parts(
     core: Core,
     health: Health,
     outbound: Outbound,
-    certificates: pki.Pki,
+    keys: ServerKeys,
     tls: ServingTls,
     encryption: EncryptionAtRest | None,
 ) -> Parts:
@@ -92,7 +92,7 @@ def build_parts(
     bootstrap = _Bootstrap(core, health)
     authorizers = build_authorizers(core, bootstrap.has_default_roles, caller_with)
     foreign = ForeignTokens(outbound.fetcher, caller_with, core.metrics.authentication)
-    access = build_access(core, certificates, tls, foreign, authorizers)
+    access = build_access(core, keys, tls, foreign, authorizers)
     lifecycle = _namespace_lifecycle(core)
     admission = build_admission(core, authorizers, caller_with)
     definitions = build_definitions(core, outbound.webhooks)
@@ -112,17 +112,17 @@ def build_parts(
     routes = build_routes(
         core, handlers, endpoints, outbound, lambda: definitions_hook.is_done and aggregation.is_complete
     )
-    kubeconfig = AdminKubeconfig(core.config, core.serving.port, certificates)
+    kubeconfig = AdminKubeconfig(core.config, core.serving.port, keys.certificates)
     core.metrics.certificates.expirations = lambda: {
-        **tls.expirations,
+        **tls.known.expirations,
         **aggregation.expirations,
         **connectors.expirations,
     }
-    certificate_keeper = _certificate_keeper(core, kubeconfig, tls)
+    certificate_keeper = _certificate_keeper(core, kubeconfig, keys, tls)
     kubernetes_service = build_kubernetes_service(core, replicas)
     service_hook = health.add_post_start_hook("bootstrap-controller")
     controllers = build_controller_manager(
-        ControllerContext(core, lifecycle, access, aggregation, PublishedCa(tls, certificates)),
+        ControllerContext(core, lifecycle, access, aggregation, PublishedCa(tls, keys.certificates)),
         [
             *core.hooks.controllers(core, lifecycle, admission),
             *_reconcilers(core, health),
@@ -159,7 +159,7 @@ def build_parts(
             *(() if encryption is None else encryption.tasks(core.config, core.registry.cache.refill)),
             *service_tasks(core, health, lifecycle),
             *_history_tasks(core),
-            authentication_info_task(core, health, certificates, tls),
+            authentication_info_task(core, health, keys, tls),
             BackgroundTask("controllers", controllers.run, is_upkeep=True),
         ),
     )
@@ -241,10 +241,12 @@ def _extension_tasks(
         yield from extension_tasks(core, lifecycle)
 
 
-def _certificate_keeper(core: Core, kubeconfig: AdminKubeconfig, tls: ServingTls) -> CertificateKeeper:
+def _certificate_keeper(
+    core: Core, kubeconfig: AdminKubeconfig, keys: ServerKeys, tls: ServingTls
+) -> CertificateKeeper:
     def keep_own_files() -> bool:
-        has_renewed = renew_certificates(core.config)
-        kubeconfig.write(tls.content)
+        has_renewed = renew_certificates(core.config, keys.own)
+        kubeconfig.write(tls.known.trusted)
         return has_renewed
 
     return CertificateKeeper(keep_own_files, core.metrics.certificates.expirations)

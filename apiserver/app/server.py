@@ -16,19 +16,17 @@ from apiserver.app.metrics import build_metrics
 from apiserver.app.outbound import open_outbound
 from apiserver.app.parts import Parts, build_parts
 from apiserver.app.secure_serving import SecureServing
-from apiserver.app.serving import pki
-from apiserver.app.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
 from apiserver.app.serving.listening import (
     AdminKubeconfig,
     CannotStart,
     kubeconfig_path,
-    local_identity,
-    make_certificates,
-    serving_tls,
+    tls_files,
+    tls_options,
     url,
 )
 from apiserver.app.serving.prefix_check import require_no_copy, require_usable_prefix
-from apiserver.app.serving.serving_tls import ServingTls
+from apiserver.app.serving.server_keys import ServerKeys, local_identity, make_server_keys
+from apiserver.app.serving.serving_tls import ServingTls, UnusableTls
 from apiserver.app.startup_probes import answering_probes
 from apiserver.app.stores import open_store, release_memory
 from apiserver.app.workers.worker import SupervisorClient
@@ -47,6 +45,7 @@ from apiserver.storage.interface import Storage
 
 if TYPE_CHECKING:
     from apiserver.app.encryption import EncryptionAtRest
+    from apiserver.app.serving.pki import ClusterIdentity
 
 READY_POLL_S: Final = 0.01
 # A server that stops is in a hurry; its record expires by itself, too.
@@ -115,6 +114,7 @@ class App:
             stack.push_async_callback(self._close, store)
             stack.callback(self._serving.close)
             self._serving.bind()
+            making = self._begin_keys()
             observed = ObservedStorage(self._host.hooks.store(store), metrics.storage)
             encryption = await _start_encryption(config, metrics.encryption)
             cipher = None if encryption is None else encryption.history_cipher
@@ -134,34 +134,28 @@ class App:
             self._running = store, core
             memory_keeper = self._memory_keeper(core, store, stack) if self._host.is_own else None
             health = _health(core, encryption)
-            identity = await self._cluster_identity(core, health) if config.storage.etcd_servers else None
-            if self._stopping.is_set():
+            keys = await (self._shared_keys(core, health) if making is None else making)
+            if keys is None or self._stopping.is_set():
                 return
-            # A server that begins with what another one had has its keys, too: mostly none has to be made.
-            certificates = (
-                await asyncio.to_thread(make_certificates, config, identity)
-                if initial is None
-                else make_certificates(config, identity)
-            )
-            tls = self._serving_tls(certificates)
+            tls = self._serving_tls(keys)
             if config.api.extension or self._host.extensions:
                 # Few servers have extensions, whose modules take 1 MB.
                 from apiserver.app.extensions import running_extensions
 
                 await stack.enter_async_context(
-                    running_extensions(core, health, self._host.extensions, certificates, tls)
+                    running_extensions(core, health, self._host.extensions, keys.tokens, tls)
                 )
             outbound = await stack.enter_async_context(
-                open_outbound(core, certificates, self._host.shared.require_pair)
+                open_outbound(core, keys, self._host.shared.require_pair)
             )
-            parts = build_parts(core, health, outbound, certificates, tls, encryption)
+            parts = build_parts(core, health, outbound, keys, tls, encryption)
             if parts.replicas is not None and not await self._join(core, parts.replicas):
                 return
             tls.subscribe(lambda _: self._use_tls(tls, parts))
             stack.callback(clock.subscribe(parts.http_server.prolong_idleness))
             if not self._serving.listens_when_ready:
                 self._serving.listen(parts.http_server, tls)
-            parts.kubeconfig.write_first(tls.content)
+            parts.kubeconfig.write_first(tls.known.trusted)
             async with _raising_cannot_start(), asyncio.TaskGroup() as tasks:
                 # The server begins with objects that another server's controllers have reconciled. Clients
                 # need not wait until this server's controllers have looked at all of them.
@@ -194,11 +188,41 @@ class App:
             release_store=partial(release_memory, store),
         )
 
-    async def _cluster_identity(self, core: Core, health: Health) -> pki.ClusterIdentity | None:
+    def _begin_keys(self) -> asyncio.Future[ServerKeys] | None:
+        """Begin to make the keys while the core is built; None if they depend on the store.
+
+        The result raises CannotStart.
+        """
+        if self._config.storage.etcd_servers:
+            return None
+        loop, make = asyncio.get_running_loop(), self._host.make_keys
+        if self._host.initial_state is None:
+            making = loop.run_in_executor(None, make, self._config, None)
+            # Something else may prevent the start before.
+            making.add_done_callback(lambda done: done.cancelled() or done.exception())
+        else:
+            # A server that begins with what another one had has its keys, too: mostly none has to be made.
+            making = loop.create_future()
+            making.set_result(make(self._config, None))
+        return making
+
+    async def _shared_keys(self, core: Core, health: Health) -> ServerKeys | None:
+        """Returns the keys of a server that shares its store; None if it is stopped before.
+
+        Raises CannotStart.
+        """
+        identity = await self._cluster_identity(core, health)
+        if identity is None:
+            return None
+        return await asyncio.to_thread(self._host.make_keys, self._config, identity)
+
+    async def _cluster_identity(self, core: Core, health: Health) -> ClusterIdentity | None:
         """Returns the cluster's identity from the store, and answers probes while the store is unreachable.
 
         None if the server is stopped before. Raises CannotStart.
         """
+        from apiserver.app.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
+
         config = self._config
         etcd = config.storage.etcd_name
         timeout_s = config.storage.etcd_start_timeout_s
@@ -222,9 +246,10 @@ class App:
             async with asyncio.timeout(timeout_s or None):
                 await self._done_or_stopped(fetching, PATIENCE_S)
                 if not (fetching.done() or self._stopping.is_set() or self._serving.listens_when_ready):
-                    certificates = await asyncio.to_thread(make_certificates, config, None)
-                    tls = self._serving_tls(certificates)
-                    AdminKubeconfig(config, self._serving.port, certificates).write_first(tls.content)
+                    keys = await asyncio.to_thread(make_server_keys, config, None)
+                    tls = self._serving_tls(keys)
+                    kubeconfig = AdminKubeconfig(config, self._serving.port, keys.certificates)
+                    kubeconfig.write_first(tls.known.trusted)
                     async with answering_probes(core, health, self._serving, tls.context):
                         await self._done_or_stopped(fetching)
                 await self._done_or_stopped(fetching)
@@ -270,13 +295,15 @@ class App:
 
     # ---- serving
 
-    def _serving_tls(self, certificates: pki.Pki) -> ServingTls:
+    def _serving_tls(self, keys: ServerKeys) -> ServingTls:
         """Returns the TLS settings of connections. Raises CannotStart."""
         # Those that were signed by a clock that is ahead are good for servers that go by it.
-        checks_times = not self._host.clock.can_be_ahead
-        return serving_tls(
-            self._config, certificates, self._host.shared.tls_context, checks_times=checks_times
-        )
+        options = tls_options(self._config, checks_times=not self._host.clock.can_be_ahead)
+        files = tls_files(self._config, keys.certificates)
+        try:
+            return ServingTls(files, options, self._host.shared.tls_context, keys.tls)
+        except UnusableTls as error:
+            raise CannotStart(str(error)) from None
 
     def _use_tls(self, tls: ServingTls, parts: Parts) -> None:
         """Use new TLS settings for handshakes that begin from now on."""

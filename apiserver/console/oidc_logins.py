@@ -23,7 +23,7 @@ from urllib.parse import quote_plus
 
 import orjson
 
-from apiserver.auth.authn.identity_provider import Discovery, ProviderFailed
+from apiserver.auth.authn.discovery_documents import Discovery, ProviderFailed
 from apiserver.auth.authn.jwt_authenticators import JwtAuthenticator
 from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
 from apiserver.console.logins import Login, Logins

@@ -18,8 +18,7 @@ from typing import Final, NamedTuple
 
 from apiserver.auth.authn.request_header import STANDARD_NAMES, RequestHeaderNames
 from apiserver.controllers.kept_objects import KeptObject, keep, keep_forever
-from apiserver.golang.pem import UNREADABLE
-from apiserver.golang.x509_parsing import parse_pem_certificate
+from apiserver.golang.pem import first_expiry
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
@@ -30,7 +29,10 @@ NAME: Final = "extension-apiserver-authentication"
 CLIENT_CAS: Final = "client-ca-file"
 FRONT_PROXY_CAS: Final = "requestheader-client-ca-file"
 ALLOWED_NAMES: Final = "requestheader-allowed-names"
-_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+# The certificates in a text, in PEM.
+certificate_blocks: Final = re.compile(
+    r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL
+).findall
 
 
 class TrustedClients(NamedTuple):
@@ -61,6 +63,7 @@ class AuthenticationInfo:
     """The controller that keeps the ConfigMap `extension-apiserver-authentication`.
 
     trusted: the clients that this server trusts. clock: seconds since 1970.
+    expires_at: returns when a certificate in PEM expires, in seconds since 1970, or raises ValueError.
     """
 
     def __init__(
@@ -69,11 +72,12 @@ class AuthenticationInfo:
         served: ServedTable,
         trusted: TrustedClients,
         clock: Callable[[], float] = time.time,
+        expires_at: Callable[[bytes], float] = first_expiry,
     ) -> None:
         self._registry = registry
         self._served = served
         self._trusted = trusted
-        self._clock = clock
+        self._clock, self._expires_at = clock, expires_at
         self._changed = asyncio.Event()
 
     def trust(self, trusted: TrustedClients) -> None:
@@ -107,14 +111,14 @@ class AuthenticationInfo:
         """Returns the known certificates unchanged if they are complete, so that their formatting is kept."""
         text = known if isinstance(known, str) else ""
         together = list(self._usable(text + own))
-        return text if together == _CERTIFICATE.findall(text) else "".join(f"{pem}\n" for pem in together)
+        return text if together == certificate_blocks(text) else "".join(f"{pem}\n" for pem in together)
 
     def _usable(self, pem: str) -> Iterator[str]:
         """Yields the certificates that have not expired, each once."""
-        for block in dict.fromkeys(_CERTIFICATE.findall(pem)):
+        for block in dict.fromkeys(certificate_blocks(pem)):
             try:
-                expires_at = parse_pem_certificate(block.encode()).not_valid_after_utc.timestamp()
-            except UNREADABLE:
+                expires_at = self._expires_at(block.encode())
+            except ValueError:
                 continue
             if expires_at > self._clock():
                 yield block

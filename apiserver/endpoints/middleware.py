@@ -36,6 +36,7 @@ from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit, Slot
 from apiserver.endpoints.responses import send_error
 from apiserver.endpoints.websocket import asks_for_websocket
 from apiserver.golang.durations import parse_duration
+from apiserver.load.late_import import LateImport
 from apiserver.meta.errors import ApiError, BadRequest, InternalError, Timeout, Unauthorized, from_storage
 from apiserver.meta.options import first
 from apiserver.meta.vocabulary import UNAUTHENTICATED, GroupResource
@@ -205,9 +206,15 @@ def authenticate(
     certificates: verifies client certificates. open_paths: those that need no user.
     """
     failures = FailureThrottle()
+    # What reads keys and certificates, which an idle server does without: 10 MB, and 50 ms to import.
+    cryptography = LateImport(
+        "apiserver.auth.authn.certificate_verifier", "apiserver.auth.authn.service_account_keys"
+    )
 
     def middleware(handle: Handler) -> Handler:
         async def authenticated(call: ApiCall) -> None:
+            if not cryptography.is_done and _is_of_client(call, open_paths):
+                await cryptography.finish()
             if (
                 open_paths is not None
                 and not call.info.is_resource
@@ -250,6 +257,20 @@ def authenticate(
         return authenticated
 
     return middleware
+
+
+def _is_of_client(call: ApiCall, open_paths: OpenPaths | None) -> bool:
+    """Whether a request is for more than the state of the server. Then there may be keys or certificates in
+    it, in its connection, or in what it reads or writes.
+    """
+    headers, transport = call.request.headers, call.connection.transport
+    return (
+        call.info.is_resource
+        or hdrs.AUTHORIZATION in headers
+        or hdrs.SEC_WEBSOCKET_PROTOCOL in headers
+        or (open_paths is not None and call.info.path.startswith(open_paths.prefix))
+        or (transport is not None and bool(transport.get_extra_info("peercert")))
+    )
 
 
 def _annotate(call: ApiCall, annotations: Sequence[tuple[str, str]]) -> None:

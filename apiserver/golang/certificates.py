@@ -6,7 +6,7 @@ from typing import Final
 
 from cryptography import x509
 
-from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.x509_parsing import UNREADABLE
 
 # What reading the extensions of a certificate raises: one that cannot be read makes all others unreadable.
 NO_EXTENSION: Final = (

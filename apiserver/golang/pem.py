@@ -1,4 +1,8 @@
-"""Parses PEM as Go's encoding/pem does, and CA bundles as Go's crypto/x509 does."""
+"""Parses PEM as Go's encoding/pem does, and CA bundles as Go's crypto/x509 does.
+
+Functions that look into certificates import `cryptography`: 10 MB and some 50 ms, which an idle server can do
+without.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,9 @@ import binascii
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-
-from apiserver.golang.x509_parsing import parse_certificate
-
 CERTIFICATE: Final = "CERTIFICATE"
-# What `cryptography` raises for a key, a certificate or a request that it cannot read or does not know.
-UNREADABLE: Final = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
+# OpenSSL and `cryptography` know an older label, too.
+_LABELS: Final = (CERTIFICATE, "X509 CERTIFICATE")
 
 _BEGIN: Final = b"-----BEGIN "
 _END: Final = b"-----END "
@@ -62,6 +61,24 @@ def _content(lines: Sequence[bytes]) -> bytes | None:
         return None
 
 
+def certificates_of(pem: bytes) -> list[bytes]:
+    """Returns the certificates in PEM, in DER. They may be invalid."""
+    return [each.content for each in pem_blocks(pem) if each.label in _LABELS]
+
+
+def first_expiry(pem: bytes) -> float:
+    """Returns when the first of some certificates expires, in seconds since 1970.
+
+    Raises ValueError if there is none, or one is invalid.
+    """
+    from apiserver.golang.x509_parsing import UNREADABLE, parse_pem_certificates
+
+    try:
+        return min(each.not_valid_after_utc.timestamp() for each in parse_pem_certificates(pem))
+    except UNREADABLE:
+        raise ValueError("a certificate is missing or invalid") from None
+
+
 class NoCertificate(ValueError):
     """A CA bundle without certificates. The message is for the client."""
 
@@ -72,6 +89,8 @@ def bundle_certificates(bundle: bytes) -> list[bytes]:
     Raises NoCertificate.
     Sources: crypto/x509, CertPool.AppendCertsFromPEM; k8s.io/client-go, transport, rootCertPool.
     """
+    from apiserver.golang.x509_parsing import UNREADABLE, parse_certificate
+
     certificates = []
     problem = "unable to parse bytes as PEM block"
     for block in pem_blocks(bundle):

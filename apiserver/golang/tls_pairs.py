@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_der_private_key
 
-from apiserver.golang.pem import CERTIFICATE, UNREADABLE, pem_blocks
-from apiserver.golang.x509_parsing import parse_certificate
+from apiserver.golang.pem import CERTIFICATE, pem_blocks
+from apiserver.golang.x509_parsing import UNREADABLE, parse_certificate
 
 _KEY: Final = "PRIVATE KEY"
 _OF_PUBLIC: Final = (

@@ -14,8 +14,12 @@ import warnings
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
+
+# What `cryptography` raises for a key, a certificate or a request that it cannot read or does not know.
+UNREADABLE: Final = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
 
 # That of serial numbers comes when a certificate is parsed, the others when its name or key is asked for.
 _MESSAGES: Final = (
@@ -27,19 +31,19 @@ _FILTER: Final = ("ignore", re.compile(_MESSAGES, re.IGNORECASE), Warning, re.co
 
 
 def parse_certificate(der: bytes) -> x509.Certificate:
-    """Returns the certificate in DER. Raises pem.UNREADABLE."""
+    """Returns the certificate in DER. Raises UNREADABLE."""
     _ignore_warnings()
     return _checked(x509.load_der_x509_certificate(der))
 
 
 def parse_pem_certificate(pem: bytes) -> x509.Certificate:
-    """Returns the first certificate in PEM. Raises pem.UNREADABLE."""
+    """Returns the first certificate in PEM. Raises UNREADABLE."""
     _ignore_warnings()
     return _checked(x509.load_pem_x509_certificate(pem))
 
 
 def parse_pem_certificates(pem: bytes) -> list[x509.Certificate]:
-    """Returns the certificates in PEM, at least one. Raises pem.UNREADABLE."""
+    """Returns the certificates in PEM, at least one. Raises UNREADABLE."""
     _ignore_warnings()
     return [_checked(each) for each in x509.load_pem_x509_certificates(pem)]
 
@@ -47,20 +51,20 @@ def parse_pem_certificates(pem: bytes) -> list[x509.Certificate]:
 def parse_request(der: bytes) -> x509.CertificateSigningRequest:
     """Returns a PKCS#10 request; its signature and its content are parsed at their first use.
 
-    Raises pem.UNREADABLE.
+    Raises UNREADABLE.
     """
     _ignore_warnings()
     return x509.load_der_x509_csr(der)
 
 
 def parse_public_key(der: bytes) -> PublicKeyTypes:
-    """Returns the public key in DER. Raises pem.UNREADABLE."""
+    """Returns the public key in DER. Raises UNREADABLE."""
     _ignore_warnings()
     return load_der_public_key(der)
 
 
 def parse_pem_public_key(pem: bytes) -> PublicKeyTypes:
-    """Returns the public key in PEM. Raises pem.UNREADABLE."""
+    """Returns the public key in PEM. Raises UNREADABLE."""
     _ignore_warnings()
     return load_pem_public_key(pem)
 

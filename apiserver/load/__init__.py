@@ -2,6 +2,7 @@
 
     size_class        classes of work by the size of its input: small, large or huge
     offload           runs work on the event loop if it is small, else in a lane
+    late_import       imports modules in a thread at their first use
     switch_interval   makes threads yield the interpreter to the event loop sooner
     fair_queue        queues on the event loop whose items get turns, by holder or by time
     user_shares       the share that each user may hold of a common pool

@@ -27,6 +27,7 @@ import orjson
 from apiserver.app.host_process import HostProcess, SharedParts
 from apiserver.app.serving import pki
 from apiserver.app.serving.listening import certificate_names
+from apiserver.app.serving.pki_files import UnusableFile, certificate_credentials, kubeconfig
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
@@ -308,9 +309,9 @@ class ApiServer:
         ca = (self._data_dir or directory) / "pki" / "ca.crt"
         try:
             made = pki.client_certificate(name, groups, ca, self.clock.now())
-        except pki.UnusableFile as error:
+        except UnusableFile as error:
             raise ValueError(str(error)) from None
-        return self._write(pki.certificate_credentials(*made))
+        return self._write(certificate_credentials(*made))
 
     def service_account(self, namespace: str, name: str) -> Path:
         """Creates a token for a service account, and returns the path of a kubeconfig file that contains this
@@ -753,7 +754,7 @@ class ApiServer:
         path = self._own_directory("a kubeconfig") / f"{next(self._files)}.kubeconfig"
         path.touch(mode=0o600)
         ca, url = self.ca.read_bytes(), self._url + below
-        path.write_bytes(pki.kubeconfig(url, ca, credentials, namespace=namespace))
+        path.write_bytes(kubeconfig(url, ca, credentials, namespace=namespace))
         return path
 
 

@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from apiserver.auth.authn.identity_provider import ProviderFailed
+from apiserver.auth.authn.discovery_documents import ProviderFailed
 from apiserver.webhooks.tls import UnusableBundle, client_context
 
 T = TypeVar("T")

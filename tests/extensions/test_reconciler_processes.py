@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from apiserver.auth.authn.extension_tokens import ExtensionTokens
-from apiserver.auth.authn.service_account import read_private_key
+from apiserver.auth.authn.service_account_keys import read_private_key
 from tests.extensions.support import workers_of
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess, wheel_etcd

@@ -94,7 +94,7 @@ PACKAGES: Final = {
     "aiohttp": ["--data-dir={dir}", "--secure-port=0"],
     "yaml": ["convert", "-f", os.devnull],
     "orjson": ["snapshot", "status", os.devnull],
-    "cryptography": ["deprecations"],
+    "cryptography": ["--data-dir={dir}", "--secure-port=0"],
 }
 
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from apiserver.app.serving import pki
+from apiserver.app.serving import pki_files
 from apiserver.testing import ApiServer
 from tests.support.required import library
 
@@ -52,7 +52,9 @@ class Access(NamedTuple):
         """Returns the access by a token of the server's."""
         directory = Path(tempfile.mkdtemp(dir=server.ca.parent))
         kubeconfig = directory / "kubeconfig"
-        written = pki.kubeconfig(server.url, server.ca.read_bytes(), {"token": token}, namespace=NAMESPACE)
+        written = pki_files.kubeconfig(
+            server.url, server.ca.read_bytes(), {"token": token}, namespace=NAMESPACE
+        )
         kubeconfig.write_bytes(written)
         return cls(server.url, server.ca, token, kubeconfig)
 

@@ -26,7 +26,18 @@ Program = Callable[[Sequence[str]], int]
 _FORKS: Final = multiprocessing.get_context("forkserver")
 # The frameworks of macOS do not support a fork: there each server imports its modules itself.
 _FORKS.set_forkserver_preload(
-    ["apiserver.app.server", "apiserver.storage.etcd", "uvloop", __name__] if sys.platform == "linux" else []
+    [
+        "apiserver.app.server",
+        # What the first request would import.
+        "apiserver.app.serving.pki",
+        "apiserver.auth.authn.certificate_verifier",
+        "apiserver.auth.authn.service_account_keys",
+        "apiserver.storage.etcd",
+        "uvloop",
+        __name__,
+    ]
+    if sys.platform == "linux"
+    else []
 )
 # The exit code of a process can be read once, and starting another one looks for it, too.
 _LOCK: Final = threading.Lock()

@@ -8,14 +8,11 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from cryptography.x509.oid import NameOID
-
 from apiserver.admission.chain import AdmissionAttributes, Plugin, creates, updates, writes
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.privilege_escalation import is_only_gc_change
 from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Authorizer, is_allowed
-from apiserver.golang.pem import UNREADABLE, pem_blocks
-from apiserver.golang.x509_parsing import parse_request
+from apiserver.golang.pem import pem_blocks
 from apiserver.meta.brand import Brand
 from apiserver.meta.field_errors import quote
 from apiserver.meta.vocabulary import SYSTEM_MASTERS, Document, GroupResource
@@ -108,6 +105,10 @@ class CertificateSubjectRestriction(Plugin):
     async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if new["spec"].get("signerName") != _CLIENTS:
             return
+        from cryptography.x509.oid import NameOID
+
+        from apiserver.golang.x509_parsing import UNREADABLE, parse_request
+
         # The block that Go's decoder finds first, which validation has seen, and which signers will sign.
         block = next(pem_blocks(base64.b64decode(new["spec"].get("request", ""))), None)
         try:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from cryptography.x509.oid import NameOID
-
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugin_context import PluginContext
@@ -22,9 +20,8 @@ from apiserver.admission.plugins.pod_specs import MIRROR, PODS
 from apiserver.auth.authz.attributes import Attributes, is_allowed
 from apiserver.auth.authz.node.authorizer import LEASE_NAMESPACE
 from apiserver.auth.authz.node.identity import node_of
-from apiserver.golang.pem import UNREADABLE, pem_blocks
+from apiserver.golang.pem import pem_blocks
 from apiserver.golang.quoting import aggregate
-from apiserver.golang.x509_parsing import parse_request
 from apiserver.meta.errors import Forbidden, NotFound
 from apiserver.meta.field_errors import quote
 from apiserver.meta.releases.gates import FeatureGates
@@ -494,6 +491,10 @@ def _check_certificate_request(write: _Write) -> None:
     block = next(pem_blocks(base64.b64decode(spec.get("request", ""))), None)
     if block is None or block.label != "CERTIFICATE REQUEST":
         raise write.refuse("unable to parse csr: PEM block type must be CERTIFICATE REQUEST")
+    from cryptography.x509.oid import NameOID
+
+    from apiserver.golang.x509_parsing import UNREADABLE, parse_request
+
     try:
         request = parse_request(block.content)
         names = [each.value for each in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]

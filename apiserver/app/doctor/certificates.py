@@ -15,10 +15,9 @@ from apiserver.app.doctor.units import count
 from apiserver.cli.bounded_files import read_bounded
 from apiserver.cli.config import Config
 from apiserver.cli.server_options import ServerOptions
-from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.tls_pairs import pair_problem
 from apiserver.golang.urls import redacted_urls
-from apiserver.golang.x509_parsing import parse_pem_certificates
+from apiserver.golang.x509_parsing import UNREADABLE, parse_pem_certificates
 from apiserver.webhooks.credentials import PemText
 from apiserver.wire.configuration_fields import InvalidConfiguration
 

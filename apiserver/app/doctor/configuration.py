@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.app.doctor import configured_files
 from apiserver.app.doctor.report import Finding, error, note, ok
-from apiserver.auth.authn.service_account import UnusableKey, read_private_key, read_public_keys
+from apiserver.auth.authn.service_account_keys import UnusableKey, read_private_key, read_public_keys
 from apiserver.auth.authn.token_file import TokenFileError, read_token_file
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.bounded_files import read_bounded

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from apiserver.app.serving import pki
+from apiserver.app.serving.pki_files import Pki, paths
 from apiserver.cli.config import Config
 
 # The flags of a certificate and its key, and those of certificates of CAs.
@@ -95,9 +95,9 @@ def secrets(config: Config) -> Iterator[NamedFile]:
         yield NamedFile("the embedded store", path)
 
 
-def generated(config: Config) -> pki.Pki:
+def generated(config: Config) -> Pki:
     """Returns the paths of the keys and certificates that the server generates."""
-    return pki.paths(config.serving.data_dir / "pki", config.serving.cert_dir)
+    return paths(config.serving.data_dir / "pki", config.serving.cert_dir)
 
 
 def _flag(option: str) -> str:

@@ -16,8 +16,7 @@ from apiserver.app.doctor.certificates import CertificateFile, Validity
 from apiserver.app.doctor.clocks import ClockReading
 from apiserver.cli.bounded_files import read_bounded
 from apiserver.cli.limited_connection import AnswerLimits, LimitedConnection, NoAnswer
-from apiserver.golang.pem import UNREADABLE
-from apiserver.golang.x509_parsing import parse_certificate
+from apiserver.golang.x509_parsing import UNREADABLE, parse_certificate
 from apiserver.storage.etcd import Tls
 from apiserver.storage.etcd.rpc import Endpoint
 from apiserver.webhooks.tls import client_context

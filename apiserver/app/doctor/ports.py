@@ -20,8 +20,7 @@ from apiserver.app.serving import listening
 from apiserver.cli.bounded_files import read_bounded
 from apiserver.cli.config import Config
 from apiserver.cli.limited_connection import port_of
-from apiserver.golang.pem import UNREADABLE
-from apiserver.golang.x509_parsing import parse_certificate, parse_pem_certificates
+from apiserver.golang.x509_parsing import UNREADABLE, parse_certificate, parse_pem_certificates
 from apiserver.webhooks.tls import unverified_context
 
 # TCP_LISTEN of the Linux kernel, as /proc/net/tcp has it.

@@ -18,15 +18,14 @@ from apiserver.app.doctor.units import count
 from apiserver.app.encryption import EncryptionAtRest
 from apiserver.app.serving.cluster_identity import UnusableStoredIdentity, identity_key, read_identity
 from apiserver.app.serving.pki import ClusterIdentity
-from apiserver.auth.authn.service_account import UnusableKey, key_id, read_private_key, read_public_keys
+from apiserver.auth.authn.service_account_keys import UnusableKey, key_id, read_private_key, read_public_keys
 from apiserver.cli.api_client import ApiClient, RequestFailed
 from apiserver.cli.bounded_files import read_bounded
 from apiserver.cli.config import Config
 from apiserver.cli.server_options import ServerOptions
 from apiserver.controllers.authentication_info import FRONT_PROXY_CAS, NAME, NAMESPACE
 from apiserver.controllers.replicas import Replica, decode_record, disagreement, records_folder
-from apiserver.golang.pem import UNREADABLE
-from apiserver.golang.x509_parsing import parse_pem_certificates
+from apiserver.golang.x509_parsing import UNREADABLE, parse_pem_certificates
 from apiserver.meta.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.metrics.encryption import EncryptionMetrics
 from apiserver.storage.errors import StorageError

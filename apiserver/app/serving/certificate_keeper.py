@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
-from apiserver.app.serving.pki import RENEW_BEFORE, UnusableFile
+from apiserver.app.serving.pki_files import RENEW_BEFORE, UnusableFile
 
 log = logging.getLogger(__name__)
 

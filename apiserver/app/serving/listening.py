@@ -6,14 +6,13 @@ import errno
 import ipaddress
 import os
 import socket
-import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from apiserver.app.serving import pki
-from apiserver.app.serving.serving_tls import ServingTls, TlsContent, TlsFiles, TlsOptions, UnusableTls
+from apiserver.app.serving.pki_files import FRONT_PROXY_NAME, Pki, admin_kubeconfig, write
+from apiserver.app.serving.serving_tls import TlsFiles, TlsOptions
 from apiserver.cli.config import Config
 
 # Connections that wait to be accepted, of clients that connect again all at once. The limit of the kernel may
@@ -39,22 +38,6 @@ class PortInUse(CannotStart):
     """Another socket is bound to the port."""
 
 
-def make_certificates(config: Config, identity: pki.ClusterIdentity | None) -> pki.Pki:
-    """Create the certificates that are missing. identity: the cluster's, if it is not in the data directory.
-
-    Raises CannotStart.
-    """
-    try:
-        return pki.ensure(
-            config.serving.data_dir / "pki",
-            certificate_names(config),
-            identity,
-            cert_dir=config.serving.cert_dir,
-        )
-    except (OSError, pki.UnusableFile) as error:
-        raise _no_certificates(config, error) from None
-
-
 def certificate_names(config: Config) -> list[str]:
     """Returns the names of this server for its certificate, beside those that every server has."""
     options = config.serving
@@ -63,35 +46,14 @@ def certificate_names(config: Config) -> list[str]:
     return [*filter(None, given), *service_addresses]
 
 
-def local_identity(config: Config) -> pki.ClusterIdentity:
-    """Returns the identity in the data directory, or a new one. Raises CannotStart."""
-    try:
-        return pki.local_identity(config.serving.data_dir / "pki")
-    except (OSError, pki.UnusableFile) as error:
-        raise _no_certificates(config, error) from None
-
-
-def _no_certificates(config: Config, error: Exception) -> CannotStart:
-    return CannotStart(f"cannot make certificates in {config.serving.data_dir}: {error}")
-
-
-def serving_tls(
-    config: Config,
-    certificates: pki.Pki,
-    make: Callable[[TlsContent, TlsOptions], ssl.SSLContext],
-    *,
-    checks_times: bool,
-) -> ServingTls:
-    """Returns the TLS settings of client connections.
-
-    make: makes TLS contexts. checks_times: see `TlsOptions`. Raises CannotStart.
-    """
+def tls_files(config: Config, certificates: Pki) -> TlsFiles:
+    """Returns the files of certificates, keys and CAs for client connections."""
     options = config.serving
     serving = (
         options.tls_cert_file or certificates.serving_cert,
         options.tls_private_key_file or certificates.serving_key,
     )
-    files = TlsFiles(
+    return TlsFiles(
         serving=serving,
         named=tuple(((each.certificate, each.key), each.names) for each in options.tls_sni_cert_key),
         client_cas=config.authentication.client_ca_file,
@@ -99,13 +61,12 @@ def serving_tls(
         or certificates.front_proxy_ca_cert,
         own_ca=certificates.ca_cert,
     )
-    try:
-        of_contexts = TlsOptions(options.tls_min_version, options.tls_cipher_suites, checks_times)
-        return ServingTls(files, of_contexts, make)
-    except UnusableTls as error:
-        raise CannotStart(str(error)) from None
-    except OSError as error:
-        raise CannotStart(f"{error.filename}: {error.strerror or error}") from None
+
+
+def tls_options(config: Config, *, checks_times: bool) -> TlsOptions:
+    """Returns the TLS options of client connections. checks_times: see `TlsOptions`."""
+    options = config.serving
+    return TlsOptions(options.tls_min_version, options.tls_cipher_suites, checks_times)
 
 
 def front_proxy_names(config: Config) -> tuple[str, ...]:
@@ -113,10 +74,10 @@ def front_proxy_names(config: Config) -> tuple[str, ...]:
     options = config.authentication
     if options.requestheader_allowed_names or options.requestheader_client_ca_file is not None:
         return options.requestheader_allowed_names
-    return (pki.FRONT_PROXY_NAME,)
+    return (FRONT_PROXY_NAME,)
 
 
-def front_proxy_certificate(config: Config, certificates: pki.Pki) -> tuple[Path, Path]:
+def front_proxy_certificate(config: Config, certificates: Pki) -> tuple[Path, Path]:
     """Returns the certificate that this server shows to extension servers, and its key."""
     options = config.authentication
     if options.proxy_client_cert_file is not None and options.proxy_client_key_file is not None:
@@ -168,40 +129,25 @@ def kubeconfig_path(config: Config) -> Path:
 class AdminKubeconfig:
     """The administrator's kubeconfig, as this server writes it. port: the server's."""
 
-    def __init__(self, config: Config, port: int, certificates: pki.Pki) -> None:
+    def __init__(self, config: Config, port: int, certificates: Pki) -> None:
         self._config, self._port, self._certificates = config, port, certificates
         self._written = b""
 
-    def write(self, content: TlsContent) -> None:
-        """Write the file, unless its content is unchanged. Raises OSError."""
-        wanted = pki.admin_kubeconfig(url(self._config, self._port), self._certificates, trusted_ca(content))
+    def write(self, trusted: bytes) -> None:
+        """Write the file, unless its content is unchanged. trusted: the CA certificates. Raises OSError."""
+        wanted = admin_kubeconfig(url(self._config, self._port), self._certificates, trusted)
         if wanted != self._written:
             # Each start writes it anew: no need to wait for the disk.
-            pki.write(kubeconfig_path(self._config), wanted, is_durable=False)
+            write(kubeconfig_path(self._config), wanted, is_durable=False)
             self._written = wanted
 
-    def write_first(self, content: TlsContent) -> None:
+    def write_first(self, trusted: bytes) -> None:
         """Writes the file while the server starts. Raises CannotStart."""
         try:
-            self.write(content)
+            self.write(trusted)
         except OSError as error:
             path = kubeconfig_path(self._config)
             raise CannotStart(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def renew_certificates(config: Config) -> bool:
-    """Replace the server's own certificates that expire soon. Returns whether there were any.
-
-    Raises OSError, pki.UnusableFile.
-    """
-    return pki.renew(
-        config.serving.data_dir / "pki", certificate_names(config), cert_dir=config.serving.cert_dir
-    )
-
-
-def trusted_ca(content: TlsContent) -> bytes:
-    """Returns the certificates, as PEM, by which clients verify this server."""
-    return pki.trusted_for(content.serving.chain, (content.all_client_cas,))
 
 
 def url(config: Config, port: int) -> str:

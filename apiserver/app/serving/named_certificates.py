@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from apiserver.golang.certificates import NO_EXTENSION
+from apiserver.golang.x509_parsing import parse_pem_certificate
 from apiserver.meta.names import dns_subdomain
 
 T = TypeVar("T")
@@ -51,6 +52,11 @@ class SniCertificates(Generic[T]):
             if name in names or pattern in names:
                 return choice
         return self.default
+
+
+def leaf_of(chain: bytes) -> x509.Certificate:
+    """Returns the first certificate of a chain in PEM. Raises UNREADABLE."""
+    return parse_pem_certificate(chain)
 
 
 def _wildcard(name: str) -> str:

@@ -15,18 +15,19 @@ an etcd get it from there (`app.serving.cluster_identity`); the files are then c
 rest for itself.
 
 Keys are P-256: fast to generate, and supported by all clients. Files are readable by the owner only.
+
+This module imports `cryptography`. What a running server needs of these files is in `pki_files`, so that an
+idle server does not import it (`server_keys`).
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
 import ipaddress
 import os
 import socket
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -40,25 +41,28 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from apiserver.app.serving.pki_files import (
+    FRONT_PROXY_NAME,
+    RENEW_BEFORE,
+    Pki,
+    UnusableFile,
+    paths,
+    write,
+)
 from apiserver.golang.certificates import authority_key_identifier
-from apiserver.golang.pem import UNREADABLE
-from apiserver.golang.x509_parsing import parse_pem_certificate, parse_pem_certificates
+from apiserver.golang.x509_parsing import UNREADABLE, parse_pem_certificate, parse_pem_certificates
 from apiserver.meta.vocabulary import SYSTEM_MASTERS
 from apiserver.storage.private_directories import make_directory
 
 CA_LIFETIME: Final = timedelta(days=3650)
 CERTIFICATE_LIFETIME: Final = timedelta(days=365)
-RENEW_BEFORE: Final = timedelta(days=30)
 # Clients' clocks may be a little behind.
 BACKDATE: Final = timedelta(minutes=5)
 # Of a common name: ub-common-name of RFC 5280, which counts characters, is applied to bytes of UTF-8.
 COMMON_NAME_BYTES_MAX: Final = 64
 ADMIN_NAME: Final = "kubernetes-admin"
-FRONT_PROXY_NAME: Final = "front-proxy-client"
 CA_NAME: Final = "apiserver-ca"
 FRONT_PROXY_CA_NAME: Final = "front-proxy-ca"
-# The name of the cluster in kubeconfigs, and of the only user and context in those for tests.
-CLUSTER: Final = "apiserver"
 REPLACED: Final = ".replaced"
 TRUSTED_KEPT_MAX: Final = 8
 _SERVICE_NAMES: Final = (
@@ -68,21 +72,6 @@ _SERVICE_NAMES: Final = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-
-
-class Pki(NamedTuple):
-    """The paths of keys and certificates."""
-
-    ca_cert: Path
-    ca_key: Path
-    serving_cert: Path
-    serving_key: Path
-    admin_cert: Path
-    admin_key: Path
-    front_proxy_ca_cert: Path
-    front_proxy_cert: Path
-    front_proxy_key: Path
-    service_account_key: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +142,6 @@ def _require_pair(certificate: bytes, key: bytes) -> None:
 
 class UnusableIdentity(ValueError):
     """The keys of a cluster cannot be used, for the reason in the message."""
-
-
-class UnusableFile(Exception):
-    """A file of the CA cannot be used; another CA would lock out all clients that trust this one."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path} {reason}")
-        self.path = path
 
 
 _WriteFile: TypeAlias = Callable[[Path, bytes], None]
@@ -272,22 +253,6 @@ def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None, wr
     return pki
 
 
-def paths(directory: Path, cert_dir: Path | None) -> Pki:
-    """Returns where the files of a directory are. cert_dir: that of the serving certificate, if another."""
-    return Pki(
-        ca_cert=directory / "ca.crt",
-        ca_key=directory / "ca.key",
-        serving_cert=(cert_dir or directory) / "apiserver.crt",
-        serving_key=(cert_dir or directory) / "apiserver.key",
-        admin_cert=directory / "admin.crt",
-        admin_key=directory / "admin.key",
-        front_proxy_ca_cert=directory / "front-proxy-ca.crt",
-        front_proxy_cert=directory / "front-proxy-client.crt",
-        front_proxy_key=directory / "front-proxy-client.key",
-        service_account_key=directory / "sa.key",
-    )
-
-
 def _renew(
     pki: Pki,
     addresses: Sequence[str],
@@ -349,56 +314,6 @@ def trusted_for(chain: bytes, authorities: tuple[bytes, ...]) -> bytes:
                 continue
             return _pem(ca)
     return chain
-
-
-def kubeconfig(
-    url: str,
-    trusted: bytes,
-    credentials: Mapping[str, str],
-    *,
-    user: str = CLUSTER,
-    context: str = CLUSTER,
-    namespace: str = "",
-) -> bytes:
-    """Returns the kubeconfig of a user.
-
-    trusted: the CA certificates. user, context: their names in the file. namespace: the clients' default.
-    """
-    in_namespace = f'    namespace: "{namespace}"\n' if namespace else ""
-    fields = "\n".join(f'    {name}: "{value}"' for name, value in credentials.items())
-    return f"""\
-apiVersion: v1
-kind: Config
-clusters:
-- name: {CLUSTER}
-  cluster:
-    server: {url}
-    certificate-authority-data: {base64.b64encode(trusted).decode()}
-users:
-- name: {user}
-  user:
-{fields}
-contexts:
-- name: {context}
-  context:
-    cluster: {CLUSTER}
-    user: {user}
-{in_namespace}current-context: {context}
-""".encode()
-
-
-def admin_kubeconfig(url: str, pki: Pki, trusted: bytes) -> bytes:
-    """Returns the administrator's kubeconfig. trusted: the CA certificates. Raises OSError."""
-    credentials = certificate_credentials(pki.admin_cert.read_bytes(), pki.admin_key.read_bytes())
-    return kubeconfig(url, trusted, credentials, user="admin", context=f"admin@{CLUSTER}")
-
-
-def certificate_credentials(certificate: bytes, key: bytes) -> dict[str, str]:
-    """Returns a client certificate with its key, as a kubeconfig has them."""
-    return {
-        "client-certificate-data": base64.b64encode(certificate).decode(),
-        "client-key-data": base64.b64encode(key).decode(),
-    }
 
 
 def client_certificate(
@@ -598,22 +513,3 @@ def _public_pem(key: PublicKeyTypes) -> bytes:
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def write(path: Path, content: bytes, *, is_durable: bool = True) -> None:
-    """Write a file atomically, readable by its owner only.
-
-    is_durable: whether to sync it to the disk, so that it survives a power failure.
-    """
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(content)
-            file.flush()
-            if is_durable:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

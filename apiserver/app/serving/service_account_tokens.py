@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
 from apiserver.app.serving.listening import CannotStart
-from apiserver.app.serving.pki import Pki
-from apiserver.auth.authn.extension_tokens import ExtensionTokens
+from apiserver.app.serving.pki_files import Pki
 from apiserver.auth.authn.service_account import (
     AcceptedTokens,
     ObjectGetter,
-    PrivateKey,
-    PublicKey,
     ServiceAccountAuthenticator,
     TokenIssuer,
     TokenUses,
-    UnusableKey,
-    key_id,
-    read_private_key,
-    read_public_keys,
 )
 from apiserver.cli.config import Config
 from apiserver.load.size_class import size_class
@@ -32,67 +26,97 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.storage.interface import ANY, MOST_RECENT
 
-_T = TypeVar("_T")
+if TYPE_CHECKING:
+    from apiserver.auth.authn.extension_tokens import ExtensionTokens
+    from apiserver.auth.authn.service_account_keys import PrivateKey, PublicKey
 
 # Of these no more is asked. Most tokens are bound to a pod, which is read for each of their requests.
 _METADATA_ALONE: Final = frozenset({"pods", "nodes"})
 
 
+@dataclass(frozen=True, slots=True)
+class TokenKeys:
+    """The contents of the files with the keys of service account tokens, which are valid.
+
+    signing: the key that signs. verifying: those with further keys that verify.
+    """
+
+    signing: bytes = field(repr=False)
+    verifying: tuple[bytes, ...] = field(default=(), repr=False)
+
+    def private(self) -> PrivateKey:
+        """Returns the key that signs."""
+        from apiserver.auth.authn.service_account_keys import read_private_key
+
+        return read_private_key(self.signing, is_checked=True)
+
+    def public(self) -> Sequence[PublicKey]:
+        """Returns the keys that verify tokens, each once, that of the signing key first."""
+        from apiserver.auth.authn.service_account_keys import key_id, read_public_keys
+
+        keys = [self.private().public_key()]
+        for pem in self.verifying:
+            keys += read_public_keys(pem, is_checked=True)
+        return tuple({key_id(key): key for key in keys}.values())
+
+
 class ServiceAccountTokens(NamedTuple):
     """The issuer and the authenticator of service account tokens, with their keys.
 
-    audiences: those of tokens that request none. keys: those that verify tokens; the first is the issuer's.
+    audiences: those of tokens that request none.
     """
 
     issuer: TokenIssuer
-    keys: tuple[PublicKey, ...]
+    keys: TokenKeys
     authenticator: ServiceAccountAuthenticator
     audiences: tuple[str, ...]
 
 
+def read_token_keys(config: Config, certificates: Pki) -> TokenKeys:
+    """Read and check the keys of service account tokens. Raises CannotStart."""
+    from apiserver.auth.authn.service_account_keys import read_private_key, read_public_keys
+
+    options = config.authentication
+    signing = options.service_account_signing_key_file or certificates.service_account_key
+    return TokenKeys(
+        _read(signing, read_private_key),
+        tuple(_read(path, read_public_keys) for path in options.service_account_key_file),
+    )
+
+
 def service_account_tokens(
     config: Config,
-    certificates: Pki,
+    keys: TokenKeys,
     get: ObjectGetter,
     clock: Callable[[], float],
     uses: TokenUses = TokenUses(),  # noqa: B008  has no state
 ) -> ServiceAccountTokens:
-    """Reads the keys of service account tokens, and builds the issuer and the authenticator. clock: seconds
-    since 1970. Raises CannotStart.
-    """
+    """Builds the issuer and the authenticator. clock: seconds since 1970."""
     options = config.authentication
-    signing_key = _signing_key(config, certificates)
-    keys: list[PublicKey] = [signing_key.public_key()]
-    for path in options.service_account_key_file:
-        keys += _read(path, read_public_keys)
     issuers, brand = options.service_account_issuer, config.brand
     audiences = _audiences(config)
     claim = f"{brand.vendor}.io"
     accepted = AcceptedTokens(
-        keys,
+        keys.public,
         issuers,
         audiences,
         claim,
         f"authentication.{brand.vendor}.io",
         looks_up_legacy=options.service_account_lookup,
     )
-    authenticator = ServiceAccountAuthenticator(accepted, get, clock, uses)
     return ServiceAccountTokens(
-        TokenIssuer(signing_key, issuer=issuers[0], claim=claim),
-        tuple({key_id(key): key for key in keys}.values()),
-        authenticator,
+        TokenIssuer(keys.private, issuer=issuers[0], claim=claim),
+        keys,
+        ServiceAccountAuthenticator(accepted, get, clock, uses),
         tuple(audiences),
     )
 
 
-def extension_tokens(config: Config, certificates: Pki) -> ExtensionTokens:
-    """Returns the issuer and authenticator of the tokens of extensions. Raises CannotStart."""
-    return ExtensionTokens(_signing_key(config, certificates), _audiences(config))
+def extension_tokens(config: Config, keys: TokenKeys) -> ExtensionTokens:
+    """Returns the issuer and authenticator of the tokens of extensions."""
+    from apiserver.auth.authn.extension_tokens import ExtensionTokens
 
-
-def _signing_key(config: Config, certificates: Pki) -> PrivateKey:
-    path = config.authentication.service_account_signing_key_file or certificates.service_account_key
-    return _read(path, read_private_key)
+    return ExtensionTokens(keys.private(), _audiences(config))
 
 
 def _audiences(config: Config) -> Sequence[str]:
@@ -100,11 +124,16 @@ def _audiences(config: Config) -> Sequence[str]:
     return options.api_audiences or options.service_account_issuer
 
 
-def _read(path: Path, read: Callable[[bytes], _T]) -> _T:
+def _read(path: Path, check: Callable[[bytes], object]) -> bytes:
+    """Returns the content of a file of keys. check: raises UnusableKey. Raises CannotStart."""
+    from apiserver.auth.authn.service_account_keys import UnusableKey
+
     try:
-        return read(path.read_bytes())
+        content = path.read_bytes()
+        check(content)
     except (OSError, UnusableKey) as error:
         raise CannotStart(f"{path} cannot be used for service account tokens: {error}") from None
+    return content
 
 
 def object_getter(registry: Registry, served: ServedTable) -> ObjectGetter:

@@ -13,16 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
-from apiserver.app.serving.named_certificates import SniCertificates
 from apiserver.app.serving.watched_files import INTERVAL_S, WatchedFiles, read_file
-from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.pem import certificates_of, first_expiry
 from apiserver.golang.tls import DEFAULT_VERSION, INSECURE_SUITES, PREFERRED_SUITES, VERSIONS
-from apiserver.golang.x509_parsing import parse_pem_certificates
 from apiserver.webhooks.tls import load_certificate
 
 log = logging.getLogger(__name__)
@@ -98,12 +93,42 @@ class UnusableTls(ValueError):
     """A file of certificates, keys or CAs cannot be used. The message is one line, and has no secrets."""
 
 
+class KnownTls(NamedTuple):
+    """The contents of `TlsFiles`, and what is known of them.
+
+    expirations: when each certificate expires, in seconds since 1970, by what it is; of a file with several
+        the one that expires first.
+    trusted: the certificates, as PEM, by which clients verify the server.
+    """
+
+    content: TlsContent
+    expirations: Mapping[str, float]
+    trusted: bytes
+
+    @classmethod
+    def of(cls, files: TlsFiles, content: TlsContent) -> Self:
+        """Look into certificates. files: where they are from. Raises UnusableTls."""
+        from apiserver.app.serving.pki import trusted_for
+
+        expirations = _expirations_of(files, content)
+        return cls(content, expirations, trusted_for(content.serving.chain, (content.all_client_cas,)))
+
+
+def read_content(files: TlsFiles) -> TlsContent:
+    """Read the files. Raises OSError."""
+    return TlsContent(
+        serving=_read_pair(files.serving),
+        named=tuple((_read_pair(pair), names) for pair, names in files.named),
+        own_ca=read_file(files.own_ca),
+        client_cas=None if files.client_cas is None else read_file(files.client_cas),
+        front_proxy_cas=read_file(files.front_proxy_cas),
+    )
+
+
 class ServingTls:
     """The TLS context for new connections, which is replaced when its files change.
 
-    context: the current TLS context. content: the file contents that it was made from.
-    expirations: when each certificate expires, in seconds since 1970, by what it is; of a file with several
-        the one that expires first.
+    context: the current TLS context. known: the contents of the files that it was made from.
     """
 
     def __init__(
@@ -111,19 +136,23 @@ class ServingTls:
         files: TlsFiles,
         options: TlsOptions,
         make: Callable[[TlsContent, TlsOptions], ssl.SSLContext] | None = None,
+        known: KnownTls | None = None,
     ) -> None:
-        """make: makes the contexts; `make_context` by default. Raises OSError, UnusableTls."""
+        """make: makes the contexts; `make_context` by default. known: the files, if they have been read.
+
+        Raises OSError, UnusableTls.
+        """
         self._files, self._options, self._make = files, options, make or make_context
         self._changing = asyncio.Lock()
         self._subscribers: list[Callable[[TlsContent], None]] = []
-        self.content = TlsContent(
-            serving=_read_pair(files.serving),
-            named=tuple((_read_pair(pair), names) for pair, names in files.named),
-            own_ca=read_file(files.own_ca),
-            client_cas=None if files.client_cas is None else read_file(files.client_cas),
-            front_proxy_cas=read_file(files.front_proxy_cas),
-        )
-        self.context, self.expirations = self._made_of(self.content)
+        if known is None:
+            self.known, self.context = self._made_of(read_content(files))
+        else:
+            self.known, self.context = known, self._make(known.content, options)
+
+    @property
+    def content(self) -> TlsContent:
+        return self.known.content
 
     def subscribe(self, on_change: Callable[[TlsContent], None]) -> Callable[[], None]:
         """Calls a function after each change of the files, once new handshakes use it; returns a function to
@@ -177,30 +206,33 @@ class ServingTls:
     async def _take(self, change: Callable[[TlsContent], TlsContent]) -> None:
         """Apply a change to the present content. Raises UnusableTls."""
         async with self._changing:
-            content = change(self.content)
-            context, expirations = await asyncio.to_thread(self._made_of, content)
-            self.context, self.content, self.expirations = context, content, expirations
+            self.known, self.context = await asyncio.to_thread(self._made_of, change(self.content))
             for on_change in self._subscribers:
-                on_change(content)
+                on_change(self.content)
 
-    def _made_of(self, content: TlsContent) -> tuple[ssl.SSLContext, Mapping[str, float]]:
-        """Returns the TLS context for some content, and when its certificates expire. Raises UnusableTls."""
-        return self._make(content, self._options), self._expirations_of(content)
+    def _made_of(self, content: TlsContent) -> tuple[KnownTls, ssl.SSLContext]:
+        """Returns what is known of some content, and the TLS context for it. Raises UnusableTls."""
+        context = self._make(content, self._options)
+        return KnownTls.of(self._files, content), context
 
-    def _expirations_of(self, content: TlsContent) -> Mapping[str, float]:
-        """Returns when certificates expire, in seconds since 1970, by flag. Raises UnusableTls."""
-        files = [("serving certificate", content.serving.chain), ("CA", content.own_ca)]
-        for (pair, _), (known, _) in zip(self._files.named, content.named, strict=True):
-            files.append((f"--tls-sni-cert-key {pair[0]}", known.chain))
-        if content.client_cas is not None:
-            files.append(("--client-ca-file", content.client_cas))
-        files.append(("CAs of front proxies", content.front_proxy_cas))
-        return {name: expires_at(name, pem) for name, pem in files}
+
+def _expirations_of(files: TlsFiles, content: TlsContent) -> Mapping[str, float]:
+    """Returns when certificates expire, in seconds since 1970, by flag. Raises UnusableTls."""
+    found = [("serving certificate", content.serving.chain), ("CA", content.own_ca)]
+    for (pair, _), (known, _) in zip(files.named, content.named, strict=True):
+        found.append((f"--tls-sni-cert-key {pair[0]}", known.chain))
+    if content.client_cas is not None:
+        found.append(("--client-ca-file", content.client_cas))
+    found.append(("CAs of front proxies", content.front_proxy_cas))
+    return {name: expires_at(name, pem) for name, pem in found}
 
 
 def expires_at(what: str, pem: bytes) -> float:
     """Returns when the first of some certificates expires, in seconds since 1970. Raises UnusableTls."""
-    return min(each.not_valid_after_utc.timestamp() for each in _certificates(what, pem))
+    try:
+        return first_expiry(pem)
+    except ValueError as error:
+        raise UnusableTls(f"{what}: {error}") from None
 
 
 def make_context(content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
@@ -211,10 +243,13 @@ def make_context(content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
     context = _context(content, content.serving, options)
     if not content.named:
         return context
+    # Few servers have them, and only these read names in certificates.
+    from apiserver.app.serving.named_certificates import SniCertificates, leaf_of
+
     # None stands for this context, which would otherwise refer to itself.
     choices = SniCertificates[ssl.SSLContext | None](
-        (None, _leaf(content.serving)),
-        [(_context(content, pair, options), names, _leaf(pair)) for pair, names in content.named],
+        (None, leaf_of(content.serving.chain)),
+        [(_context(content, pair, options), names, leaf_of(pair.chain)) for pair, names in content.named],
     )
 
     def choose(tls: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
@@ -250,8 +285,10 @@ def _context(content: TlsContent, pair: KeyPair, options: TlsOptions) -> ssl.SSL
         ("--requestheader-client-ca-file", content.front_proxy_cas),
     ):
         if authorities is not None:
-            encoded = (each.public_bytes(Encoding.DER) for each in _certificates(what, authorities))
-            context.load_verify_locations(cadata=b"".join(encoded))
+            try:
+                context.load_verify_locations(cadata=b"".join(certificates_of(authorities)))
+            except (ssl.SSLError, ValueError):  # ValueError: there is none
+                raise UnusableTls(f"{what}: a certificate is missing or invalid") from None
     return context
 
 
@@ -276,16 +313,3 @@ def _restrict(context: ssl.SSLContext, options: TlsOptions) -> None:
 def _read_pair(paths: tuple[Path, Path]) -> KeyPair:
     """Read a certificate and its key. Raises OSError."""
     return KeyPair(*map(read_file, paths))
-
-
-def _leaf(pair: KeyPair) -> x509.Certificate:
-    """Returns the first certificate of a chain. Raises UnusableTls."""
-    return _certificates("the serving certificate", pair.chain)[0]
-
-
-def _certificates(what: str, pem: bytes) -> Sequence[x509.Certificate]:
-    """Parse certificates. Raises UnusableTls."""
-    try:
-        return parse_pem_certificates(pem)
-    except UNREADABLE:
-        raise UnusableTls(f"{what}: a certificate is missing or invalid") from None

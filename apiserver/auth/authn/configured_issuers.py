@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol
 
 from apiserver.auth.authn.authentication_configuration import AuthenticationConfiguration, Issuer
-from apiserver.auth.authn.identity_provider import Fetch, IdentityProvider, KeyObserver
+from apiserver.auth.authn.discovery_documents import Fetch
+from apiserver.auth.authn.identity_provider import IdentityProvider, KeyObserver
 from apiserver.auth.authn.jwt_authenticators import JwtAuthenticator, JwtAuthenticators, LatencyObserver
 from apiserver.auth.authn.token_cache import TokenResult
 

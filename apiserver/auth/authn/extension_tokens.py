@@ -10,13 +10,13 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
-from typing import Final
-
-from cryptography.hazmat.primitives import serialization
+from typing import TYPE_CHECKING, Final
 
 from apiserver.auth.authn.chain import Identity, authenticated
-from apiserver.auth.authn.service_account import PrivateKey
 from apiserver.meta.vocabulary import SYSTEM_MASTERS
+
+if TYPE_CHECKING:
+    from apiserver.auth.authn.service_account_keys import PrivateKey
 
 USER_PREFIX: Final = "system:extension:"
 GROUP: Final = "system:extensions"
@@ -32,10 +32,10 @@ class ExtensionTokens:
     """
 
     def __init__(self, key: PrivateKey, audiences: Sequence[str]) -> None:
-        encoded = key.private_bytes(
-            serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        self._key = hashlib.sha256(_CONTEXT + encoded).digest()
+        # Few servers have extensions, and only these read the key when they start.
+        from apiserver.auth.authn.service_account_keys import private_der
+
+        self._key = hashlib.sha256(_CONTEXT + private_der(key)).digest()
         self._audiences = tuple(audiences)
 
     def issue(self, name: str) -> str:

@@ -14,7 +14,7 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.x509_parsing import UNREADABLE
 from apiserver.meta.errors import Unauthorized
 from apiserver.meta.vocabulary import Document
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Final
 
 import orjson
-from cryptography.exceptions import InvalidTag
 
 from apiserver.meta.vocabulary import Document
 
@@ -42,10 +41,13 @@ class SealedTexts:
 
     def __init__(self, key: bytes, kind: str, clock: Callable[[], float]) -> None:
         # Few servers are asked to seal anything.
+        from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         self.prefix = f"{kind}."
         self._cipher, self._kind, self._clock = AESGCM(key), kind.encode(), clock
+        # ValueError: a length that no base64 has, or a nonce that is too short.
+        self._not_opened = (InvalidTag, ValueError)
 
     def seal(self, document: Document, expires_at: float) -> str:
         """Returns a text that can be opened until a time, in seconds since 1970, which loses its fraction."""
@@ -62,8 +64,7 @@ class SealedTexts:
         try:
             sealed = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
             opened = self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], self._kind)
-        # ValueError: a length that no base64 has, or a nonce that is too short.
-        except (InvalidTag, ValueError):
+        except self._not_opened:
             raise NotOpened("the text was not sealed with this key") from None
         document: Document = orjson.loads(opened)
         expires_at: int = document[_EXPIRES_AT]

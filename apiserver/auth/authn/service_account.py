@@ -3,34 +3,29 @@
 They are valid as long as these objects exist. Legacy tokens, in Secrets, do not expire, are for this server
 only, and are valid as long as the Secret has exactly the token.
 
+Reading keys imports `cryptography`, so they are read when the first token is issued or verified.
+
 The claims are those of k8s.io/kubernetes, pkg/serviceaccount/{claims,legacy}.go. Rows O01, O08.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
-import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
-
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from apiserver.auth.authn.chain import Identity, authenticated
-from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.quoting import quoted_list
-from apiserver.golang.x509_parsing import parse_pem_certificate, parse_pem_public_key
 from apiserver.meta import timestamps
 from apiserver.meta.errors import Unauthorized
 from apiserver.meta.vocabulary import Document, UserInfo
 
-PrivateKey: TypeAlias = EllipticCurvePrivateKey | RSAPrivateKey
-PublicKey: TypeAlias = EllipticCurvePublicKey | RSAPublicKey
+if TYPE_CHECKING:
+    from apiserver.auth.authn.service_account_keys import PrivateKey, PublicKey
 
 # Clocks of replicas may differ; kube-apiserver allows as much.
 LEEWAY_S: Final = 60
@@ -40,10 +35,6 @@ KNOWN_TOKENS_MAX: Final = 4096
 TOKEN_LENGTH_MAX: Final = 16 * 1024
 USER_PREFIX: Final = "system:serviceaccount:"
 GROUP: Final = "system:serviceaccounts"
-_KEY_BLOCK: Final = re.compile(
-    rb"-----BEGIN (PUBLIC KEY|CERTIFICATE|(?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL
-)
-_CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 # Of Secrets with tokens.
 ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
 ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
@@ -55,10 +46,6 @@ _AUTOMATIC: Final = (
 TOKEN_KEY: Final = "token"  # noqa: S105  a key of Secrets
 # The resources of the objects that a token may be bound to, by claim.
 _BOUND: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
-
-
-class UnusableKey(ValueError):
-    """The text has no key that can sign or verify tokens."""
 
 
 class Reference(NamedTuple):
@@ -100,73 +87,18 @@ class LegacyClaims(NamedTuple):
 ObjectGetter: TypeAlias = Callable[[str, str, str, bool], Awaitable[Document | None]]
 
 
-# ---- keys
-
-
-def read_private_key(pem: bytes) -> PrivateKey:
-    """Returns the private key of a PEM file, RSA or ECDSA. Raises UnusableKey."""
-    try:
-        key = serialization.load_pem_private_key(pem, None)
-    except UNREADABLE as error:
-        raise UnusableKey(f"the private key is not valid: {error}") from None
-    if not isinstance(key, PrivateKey):
-        raise UnusableKey("the key is neither RSA nor ECDSA")
-    algorithm(key)
-    return key
-
-
-def read_public_keys(pem: bytes) -> list[PublicKey]:
-    """Returns the keys in a file of public keys, certificates and private keys, in their order.
-
-    Other blocks, such as the parameters of a curve, are skipped. Raises UnusableKey.
-    Source: k8s.io/client-go, util/keyutil/key.go.
-    """
-    keys: list[PublicKey] = []
-    for block in _KEY_BLOCK.finditer(pem):
-        key: object
-        try:
-            if block[1] == b"CERTIFICATE":
-                key = parse_pem_certificate(block[0]).public_key()
-            elif block[1].endswith(b"PRIVATE KEY"):
-                key = read_private_key(block[0]).public_key()
-            else:
-                key = parse_pem_public_key(block[0])
-        except UNREADABLE as error:
-            raise UnusableKey(f"the public key is not valid: {error}") from None
-        if not isinstance(key, PublicKey):
-            raise UnusableKey("the key is neither RSA nor ECDSA")
-        algorithm(key)
-        keys.append(key)
-    if not keys:
-        raise UnusableKey("the file contains no key")
-    return keys
-
-
-def algorithm(key: PrivateKey | PublicKey) -> str:
-    if isinstance(key, RSAPrivateKey | RSAPublicKey):
-        return "RS256"
-    name = key.curve.name
-    if name not in _CURVES:
-        raise UnusableKey(f"the curve {name} is not supported")
-    return _CURVES[name]
-
-
-def key_id(key: PublicKey) -> str:
-    """Returns the claim `kid`: a digest of the key, so that every server computes the same."""
-    encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return base64.urlsafe_b64encode(hashlib.sha256(encoded).digest()).rstrip(b"=").decode()
-
-
 # ---- issuing
 
 
 class TokenIssuer:
-    """Signs tokens. issuer: the claim `iss`. claim: the name of the claim with Kubernetes' own claims."""
+    """Signs tokens.
 
-    def __init__(self, key: PrivateKey, *, issuer: str, claim: str) -> None:
-        self._key, self._issuer, self._claim = key, issuer, claim
-        self._algorithm = algorithm(key)
-        self._headers = {"kid": key_id(key.public_key())}
+    read_key: returns the key; called once, when it is needed. issuer: the claim `iss`. claim: the name of the
+    claim with Kubernetes' own claims.
+    """
+
+    def __init__(self, read_key: Callable[[], PrivateKey], *, issuer: str, claim: str) -> None:
+        self._read_key, self._issuer, self._claim = read_key, issuer, claim
 
     def issue(self, claims: Claims, *, now: int) -> str:
         namespace, account = claims.namespace, claims.account
@@ -204,19 +136,25 @@ class TokenIssuer:
 
         It tells nothing about the key of another purpose, or about the signing key (RFC 5869).
         """
-        # Needed by few servers.
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+        from apiserver.auth.authn.service_account_keys import derived_key
 
-        encoded = self._key.private_bytes(
-            serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        return HKDF(SHA256(), 32, salt=None, info=f"apiserver {purpose}".encode()).derive(encoded)
+        return derived_key(self._key, purpose)
+
+    @cached_property
+    def _key(self) -> PrivateKey:
+        return self._read_key()
+
+    @cached_property
+    def _algorithm_and_headers(self) -> tuple[str, dict[str, str]]:
+        from apiserver.auth.authn.service_account_keys import algorithm, key_id
+
+        return algorithm(self._key), {"kid": key_id(self._key.public_key())}
 
     def _signed(self, payload: Document) -> str:
         import jwt
 
-        return jwt.encode(payload, self._key, algorithm=self._algorithm, headers=self._headers)
+        algorithm, headers = self._algorithm_and_headers
+        return jwt.encode(payload, self._key, algorithm=algorithm, headers=headers)
 
 
 def legacy_issuer(claim: str) -> str:
@@ -234,13 +172,14 @@ def new_token_id() -> str:
 class AcceptedTokens(NamedTuple):
     """The tokens that are valid, and how their claims are read.
 
-    keys: the token must be signed with one of them. issuers: its issuer must be one of them.
+    read_keys: returns the keys, of which one must have signed the token; called once, for the first token.
+    issuers: its issuer must be one of them.
     audiences: it must have one of them, if no others are requested.
     claim: as in TokenIssuer. extra_prefix: that of the keys in the user's extra information.
     looks_up_legacy: whether the Secret and the account of a token in a Secret must exist.
     """
 
-    keys: Sequence[PublicKey]
+    read_keys: Callable[[], Sequence[PublicKey]]
     issuers: Sequence[str]
     audiences: Sequence[str]
     claim: str
@@ -277,7 +216,7 @@ class ServiceAccountAuthenticator:
         clock: Callable[[], float],
         uses: TokenUses = TokenUses(),  # noqa: B008  has no state
     ) -> None:
-        self._keys = {key_id(key): (key, algorithm(key)) for key in accepted.keys}
+        self._read_keys = accepted.read_keys
         self._issuers, self._audiences = frozenset(accepted.issuers), tuple(accepted.audiences)
         self._claim, self._extra_prefix = accepted.claim, accepted.extra_prefix
         self._legacy_issuer = legacy_issuer(accepted.claim)
@@ -435,6 +374,13 @@ class ServiceAccountAuthenticator:
             if len(self._known) > KNOWN_TOKENS_MAX:
                 self._known.popitem(last=False)
         return claims
+
+    @cached_property
+    def _keys(self) -> dict[str, tuple[PublicKey, str]]:
+        """The keys with their algorithms, by their IDs."""
+        from apiserver.auth.authn.service_account_keys import algorithm, key_id
+
+        return {key_id(key): (key, algorithm(key)) for key in self._read_keys()}
 
     def _verified(self, token: str) -> Document | None:
         import jwt

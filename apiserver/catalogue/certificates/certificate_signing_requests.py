@@ -12,11 +12,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.certificates.signers import LEGACY_UNKNOWN
-from apiserver.catalogue.common.signer_names import validate_signer_name
-from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
+from apiserver.catalogue.common.signer_names import LEGACY_UNKNOWN, validate_signer_name
+from apiserver.golang.pem import CERTIFICATE, PemBlock, pem_blocks
 from apiserver.golang.quoting import go_quote
-from apiserver.golang.x509_parsing import parse_certificate, parse_request
 from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
@@ -119,6 +117,8 @@ def validate_certificate_request(document: Document, *, of_v1beta1: bool = False
 
 def _request_problem(text: str) -> str:
     """Returns the problem of a PKCS#10 request in base64-encoded PEM; empty if there is none."""
+    from apiserver.golang.x509_parsing import UNREADABLE, parse_request
+
     blocks = _pem_blocks(text)
     if not blocks or blocks[0].label != "CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
@@ -285,6 +285,8 @@ def _validate_certificate(new: Document, old: Document) -> Errors:
 
 
 def _certificate_problem(text: str) -> str:
+    from apiserver.golang.x509_parsing import UNREADABLE, parse_certificate
+
     blocks = _pem_blocks(text)
     if not blocks:
         return "must contain at least one CERTIFICATE PEM block"

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cryptography import x509
-
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.certificates.certificate_signing_requests import any_name
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.common.signer_names import bundle_name_problems, validate_signer_name
 from apiserver.golang.formatting import go_text
-from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
-from apiserver.golang.x509_parsing import parse_certificate
+from apiserver.golang.pem import CERTIFICATE, PemBlock, pem_blocks
 from apiserver.meta.field_errors import Errors, invalid, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import Column, columns
@@ -67,6 +64,10 @@ def _problem(block: PemBlock) -> str:
         return f"has bad block type: {block.label}"
     if block.has_headers:
         return "has PEM block headers"
+    from cryptography import x509
+
+    from apiserver.golang.x509_parsing import UNREADABLE, parse_certificate
+
     try:
         certificate = parse_certificate(block.content)
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)

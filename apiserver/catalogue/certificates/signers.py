@@ -1,4 +1,4 @@
-"""The names of signers, and the rules of Kubernetes' own signers. Pure.
+"""The rules of Kubernetes' own signers. Pure.
 
 Source: kubernetes, pkg/controller/certificates/signer, pkg/apis/certificates/helpers.go and
 pkg/apis/core/validation, ValidateSignerName.
@@ -14,22 +14,20 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
-from apiserver.golang.pem import UNREADABLE, pem_blocks
-from apiserver.golang.x509_parsing import parse_request
-
-KUBE_APISERVER_CLIENT: Final = "kubernetes.io/kube-apiserver-client"
-KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
-KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
-LEGACY_UNKNOWN: Final = "kubernetes.io/legacy-unknown"
+from apiserver.catalogue.common.signer_names import (
+    KUBE_APISERVER_CLIENT,
+    KUBELET_CLIENT,
+    KUBELET_SERVING,
+    LEGACY_UNKNOWN,
+    NotForSigner,
+)
+from apiserver.golang.pem import pem_blocks
+from apiserver.golang.x509_parsing import UNREADABLE, parse_request
 
 _NODES: Final = "system:nodes"
 _NODE_PREFIX: Final = "system:node:"
 _OPTIONAL: Final = "key encipherment"  # keys of elliptic curves cannot do that
 _RSA_BITS_MIN: Final = 1024
-
-
-class NotForSigner(ValueError):
-    """A signer does not sign a request. The message is Kubernetes', and goes to the requester."""
 
 
 def read_request(pem: bytes) -> x509.CertificateSigningRequest:

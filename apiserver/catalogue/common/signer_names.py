@@ -15,10 +15,20 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX
 
 _SIGNER_BYTES_MAX: Final = 571  # domain/namespace.name
+# Kubernetes' own signers.
+KUBE_APISERVER_CLIENT: Final = "kubernetes.io/kube-apiserver-client"
+KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
+KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
+LEGACY_UNKNOWN: Final = "kubernetes.io/legacy-unknown"
+KUBERNETES_SIGNERS: Final = (KUBE_APISERVER_CLIENT, KUBELET_CLIENT, KUBELET_SERVING, LEGACY_UNKNOWN)
 HOUR_S: Final = 3_600
 DAY_S: Final = 24 * HOUR_S
 # How long the certificate of a pod may be valid at least.
 POD_CERTIFICATE_S_MIN: Final = HOUR_S
+
+
+class NotForSigner(ValueError):
+    """A signer does not sign a request. The message is Kubernetes', and goes to the requester."""
 
 
 def validate_signer_name(path: str, name: str) -> Errors:

@@ -14,7 +14,6 @@ from apiserver.catalogue.core.config_maps import (
     validate_immutable_flag,
     validate_keys,
 )
-from apiserver.golang.tls_pairs import pair_problem
 from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, invalid, required, too_long
 from apiserver.meta.table import AGE, Column, columns, field_cell
@@ -92,6 +91,8 @@ def _json(data: Mapping[str, str], name: str) -> Errors:
 def warn_secret(new: Document, old: Document | None) -> list[str]:
     if new.get("type") != _TLS:
         return []
+    from apiserver.golang.tls_pairs import pair_problem
+
     data = new.get("data") or {}
     certificates, keys = (base64.b64decode(data.get(name, "")) for name in _KEYS_OF_TYPES[_TLS])
     problem = pair_problem(certificates, keys)

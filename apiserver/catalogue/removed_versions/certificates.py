@@ -19,15 +19,17 @@ from apiserver.catalogue.certificates.certificate_signing_requests import (
     validate_certificate_request,
 )
 from apiserver.catalogue.certificates.signers import (
-    KUBELET_CLIENT,
-    KUBELET_SERVING,
-    LEGACY_UNKNOWN,
-    NotForSigner,
     check_kubelet_client,
     check_kubelet_serving,
     read_request,
 )
 from apiserver.catalogue.common.other_versions import CurrentTypes, other_version
+from apiserver.catalogue.common.signer_names import (
+    KUBELET_CLIENT,
+    KUBELET_SERVING,
+    LEGACY_UNKNOWN,
+    NotForSigner,
+)
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
 from apiserver.schema.validation.defaults import setting_empty

@@ -7,16 +7,11 @@ kubernetes, pkg/controller/certificates/approver.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Authorizer, is_allowed
-from apiserver.catalogue.certificates.signers import (
-    KUBELET_CLIENT,
-    NotForSigner,
-    check_kubelet_client,
-    common_name,
-    read_request,
-)
+from apiserver.catalogue.common.signer_names import KUBELET_CLIENT, NotForSigner
 from apiserver.controller_runtime.controller import Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.certificate_requests.requests import (
@@ -56,7 +51,7 @@ class CertificateApproving:
         request = await self._requests.get(name)
         if request is None or is_decided(request):
             return None
-        permissions = permissions_for(request)
+        permissions = await asyncio.to_thread(permissions_for, request)
         for subresource, message in permissions:
             if await self._may(request, subresource):
                 status = with_condition(request, APPROVED, "AutoApproved", message)
@@ -90,6 +85,8 @@ def permissions_for(request: Document) -> list[tuple[str, str]]:
     spec = request["spec"]
     if spec.get("signerName") != KUBELET_CLIENT:
         return []
+    from apiserver.catalogue.certificates.signers import check_kubelet_client, common_name, read_request
+
     try:
         asked = read_request(request_pem(request))
         check_kubelet_client(asked, spec.get("usages") or ())

@@ -5,6 +5,7 @@ Source: kubernetes, pkg/controller/certificates/cleaner.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Iterator
@@ -19,8 +20,6 @@ from apiserver.controllers.certificate_requests.requests import (
     CertificateRequests,
     status_of,
 )
-from apiserver.golang.pem import UNREADABLE
-from apiserver.golang.x509_parsing import parse_pem_certificate
 from apiserver.meta import timestamps
 from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.options import DeleteOptions
@@ -48,8 +47,11 @@ class CertificateCleaning:
 
     async def _reconcile(self, name: str) -> Outcome:
         request = await self._requests.get(name)
-        left_s = None if request is None else time_left_s(request, self._clock())
-        if request is None or left_s is None:
+        if request is None:
+            return None
+        # In a thread, which also imports what reads certificates.
+        left_s = await asyncio.to_thread(time_left_s, request, self._clock())
+        if left_s is None:
             return None
         if left_s > 0:
             return Requeue(after_s=min(left_s, WAIT_S_MAX))
@@ -94,6 +96,8 @@ def _ends(request: Document) -> Iterator[float]:
 
 def _expiry(certificate: str) -> float | None:
     """Returns when a certificate expires; None if it cannot be read."""
+    from apiserver.golang.x509_parsing import UNREADABLE, parse_pem_certificate
+
     try:
         # The year 0, which a certificate can have, is a ValueError.
         return parse_pem_certificate(base64.b64decode(certificate)).not_valid_after_utc.timestamp()

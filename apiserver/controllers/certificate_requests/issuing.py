@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from apiserver.catalogue.certificates.signers import alternative_names
+from apiserver.controllers.certificate_requests.requests import UnusableAuthority
 from apiserver.golang.certificates import authority_key_identifier
-from apiserver.golang.pem import UNREADABLE
-from apiserver.golang.x509_parsing import parse_pem_certificate
+from apiserver.golang.x509_parsing import UNREADABLE, parse_pem_certificate
 
 # Clients' clocks may be a little behind.
 BACKDATE: Final = timedelta(minutes=5)
@@ -57,10 +57,6 @@ _EXTENDED_USAGES: Final = {
     "microsoft sgc": ObjectIdentifier("1.3.6.1.4.1.311.10.3.3"),
     "netscape sgc": ObjectIdentifier("2.16.840.1.113730.4.1"),
 }
-
-
-class UnusableAuthority(Exception):
-    """The CA cannot sign, for the reason in the message, which is not the requestor's fault."""
 
 
 class Authority(NamedTuple):

@@ -24,6 +24,10 @@ DENIED: Final = "Denied"
 FAILED: Final = "Failed"
 
 
+class UnusableAuthority(Exception):
+    """The CA cannot sign, for the reason in the message, which is not the requestor's fault."""
+
+
 class CertificateRequests:
     """The certificate requests of one server. group: of the API."""
 

@@ -10,28 +10,26 @@ import base64
 import logging
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from apiserver.catalogue.certificates.signers import SIGNERS, NotForSigner, read_request
+from apiserver.catalogue.common.signer_names import KUBERNETES_SIGNERS, NotForSigner
 from apiserver.controller_runtime.controller import Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.controllers.certificate_requests.issuing import (
-    Authority,
-    UnusableAuthority,
-    duration_of,
-    now_utc,
-)
 from apiserver.controllers.certificate_requests.requests import (
     APPROVED,
     DENIED,
     FAILED,
     CertificateRequests,
+    UnusableAuthority,
     has_condition,
     request_pem,
     status_of,
     with_condition,
 )
 from apiserver.meta.vocabulary import Document
+
+if TYPE_CHECKING:
+    from apiserver.controllers.certificate_requests.issuing import Authority
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +80,9 @@ class CertificateSigning:
 
     def _sign(self, request: Document) -> bytes:
         """Sign a request."""
+        from apiserver.catalogue.certificates.signers import SIGNERS, read_request
+        from apiserver.controllers.certificate_requests.issuing import duration_of, now_utc
+
         spec = request["spec"]
         usages = spec.get("usages") or ()
         asked = read_request(request_pem(request))
@@ -92,7 +93,7 @@ class CertificateSigning:
 
 def is_to_be_signed(request: Document) -> bool:
     return (
-        request["spec"].get("signerName") in SIGNERS
+        request["spec"].get("signerName") in KUBERNETES_SIGNERS
         and not status_of(request).get("certificate")
         and has_condition(request, APPROVED)
         and not has_condition(request, DENIED, FAILED)

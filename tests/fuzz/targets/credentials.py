@@ -25,10 +25,8 @@ from apiserver.auth.authn.service_account import (
     Reference,
     ServiceAccountAuthenticator,
     TokenIssuer,
-    UnusableKey,
-    read_private_key,
-    read_public_keys,
 )
+from apiserver.auth.authn.service_account_keys import UnusableKey, read_private_key, read_public_keys
 from apiserver.auth.authn.token_file import TokenFileAuthenticator, is_token_misplaced
 from apiserver.auth.authn.websocket_protocols import TOKEN_PREFIX, read_protocols
 from apiserver.catalogue.certificates import certificate_signing_requests as signing
@@ -49,13 +47,15 @@ async def _get(resource: str, namespace: str, name: str, is_fresh: bool) -> Docu
 
 
 _ACCOUNTS: Final = ServiceAccountAuthenticator(
-    AcceptedTokens([_KEY.public_key()], (_ISSUER,), (_AUDIENCE,), _CLAIM, "authentication.kubernetes.io"),
+    AcceptedTokens(
+        lambda: [_KEY.public_key()], (_ISSUER,), (_AUDIENCE,), _CLAIM, "authentication.kubernetes.io"
+    ),
     _get,
     lambda: float(_NOW),
 )
 _TOKENS: Final = BearerTokens(TokenFileAuthenticator({}), _ACCOUNTS, (), (_AUDIENCE,))
 _CHAIN: Final = AuthenticationChain((lambda credentials: credentials.certificate.user, _TOKENS), Anonymous())
-_TOKEN: Final = TokenIssuer(_KEY, issuer=_ISSUER, claim=_CLAIM).issue(
+_TOKEN: Final = TokenIssuer(lambda: _KEY, issuer=_ISSUER, claim=_CLAIM).issue(
     Claims("ns", Reference("bot", "u"), (_AUDIENCE,), _NOW + 3600, _NOW, "id"), now=_NOW
 )
 

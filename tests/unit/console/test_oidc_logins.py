@@ -14,7 +14,8 @@ from apiserver.auth.authn.authentication_configuration import (
     Issuer,
     JwtAuthenticatorConfiguration,
 )
-from apiserver.auth.authn.identity_provider import Discovery, IdentityProvider
+from apiserver.auth.authn.discovery_documents import Discovery
+from apiserver.auth.authn.identity_provider import IdentityProvider
 from apiserver.auth.authn.jwt_authenticators import JwtAuthenticator
 from apiserver.console.logins import Login
 from apiserver.console.oidc_logins import (

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from apiserver.app.serving import pki
+from apiserver.app.serving import pki, pki_files
 from apiserver.load.offload import Offload
 from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.caller import AdmissionCaller
@@ -138,7 +138,7 @@ class Seen:
 
 
 @asynccontextmanager
-async def serving(certificates: pki.Pki) -> AsyncIterator[tuple[ClientConfig, Seen]]:
+async def serving(certificates: pki_files.Pki) -> AsyncIterator[tuple[ClientConfig, Seen]]:
     """A webhook that asks for certificates, and what it has seen of the last call."""
     seen = Seen()
 
@@ -175,7 +175,7 @@ async def calling(credentials: ClientCredentials) -> AsyncIterator[AdmissionCall
 
 
 @pytest.fixture
-def certificates(tmp_path: Path) -> pki.Pki:
+def certificates(tmp_path: Path) -> pki_files.Pki:
     return pki.ensure(tmp_path, ["127.0.0.1"])
 
 
@@ -192,7 +192,7 @@ HEADERS: Final[dict[str, tuple[ClientCredentials, dict[str, str]]]] = {
 
 @pytest.mark.parametrize(("credentials", "headers"), HEADERS.values(), ids=HEADERS)
 async def test_what_webhooks_are_shown(
-    certificates: pki.Pki, credentials: ClientCredentials, headers: dict[str, str]
+    certificates: pki_files.Pki, credentials: ClientCredentials, headers: dict[str, str]
 ) -> None:
     async with serving(certificates) as (client, seen), calling(credentials) as caller:
         await caller.post(client, b"{}", 30)
@@ -205,7 +205,7 @@ async def test_what_webhooks_are_shown(
 
 
 @pytest.mark.parametrize("is_inline", [False, True])
-async def test_a_client_certificate(certificates: pki.Pki, *, is_inline: bool) -> None:
+async def test_a_client_certificate(certificates: pki_files.Pki, *, is_inline: bool) -> None:
     paths = (certificates.admin_cert, certificates.admin_key)
     certificate, key = (
         PemText(text=path.read_bytes()) if is_inline else PemText(path=path) for path in paths
@@ -219,7 +219,7 @@ async def test_a_client_certificate(certificates: pki.Pki, *, is_inline: bool) -
         assert subject["commonName"]
 
 
-async def test_a_certificate_that_is_none(certificates: pki.Pki) -> None:
+async def test_a_certificate_that_is_none(certificates: pki_files.Pki) -> None:
     garbage = PemText(text=b"garbage")
     async with (
         serving(certificates) as (client, _),

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from aiohttp import web
 
-from apiserver.auth.authn.identity_provider import ProviderFailed
+from apiserver.auth.authn.discovery_documents import ProviderFailed
 from apiserver.webhooks.document_fetcher import DOCUMENT_BYTES_MAX, DocumentFetcher
 from tests.support.eventually import eventually
 from tests.support.openid_provider import DISCOVERY, OpenIdProvider, never

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from apiserver.app.serving import pki
+from apiserver.app.serving import pki, pki_files
 from apiserver.app.serving.certificate_keeper import TOLD_EVERY_S, CertificateKeeper
 
 ADDRESSES: Final = ["127.0.0.1"]
@@ -41,11 +41,11 @@ def shorten(certificate: Path, ca: Path, days: int) -> None:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> pki.Pki:
+def made(tmp_path: Path) -> pki_files.Pki:
     return pki.ensure(tmp_path / "pki", ADDRESSES)
 
 
-def test_only_certificates_that_expire_soon_are_renewed(made: pki.Pki) -> None:
+def test_only_certificates_that_expire_soon_are_renewed(made: pki_files.Pki) -> None:
     directory = made.ca_cert.parent
     assert not pki.renew(directory, ADDRESSES)
     shorten(made.serving_cert, made.ca_cert, days=29)
@@ -57,7 +57,7 @@ def test_only_certificates_that_expire_soon_are_renewed(made: pki.Pki) -> None:
     assert not_after(made.serving_cert) > datetime.now(UTC) + timedelta(days=300)
 
 
-def test_names_matter_at_the_start_only(made: pki.Pki) -> None:
+def test_names_matter_at_the_start_only(made: pki_files.Pki) -> None:
     """Two servers with one directory would replace each other's certificate again and again."""
     directory = made.ca_cert.parent
     assert not pki.renew(directory, ["192.0.2.1"])
@@ -66,7 +66,7 @@ def test_names_matter_at_the_start_only(made: pki.Pki) -> None:
     assert made.serving_cert.read_bytes() != before
 
 
-def test_the_ca_of_a_server_that_runs_is_not_replaced(made: pki.Pki) -> None:
+def test_the_ca_of_a_server_that_runs_is_not_replaced(made: pki_files.Pki) -> None:
     """Its clients trust that one. What it signs cannot last longer, and is not made again each time."""
     directory = made.ca_cert.parent
     shorten(made.ca_cert, made.ca_cert, days=20)
@@ -81,7 +81,7 @@ def test_the_ca_of_a_server_that_runs_is_not_replaced(made: pki.Pki) -> None:
 
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("x")])
 async def test_without_its_ca_nothing_is_renewed_and_the_server_goes_on(
-    made: pki.Pki, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], object]
+    made: pki_files.Pki, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], object]
 ) -> None:
     shorten(made.serving_cert, made.ca_cert, days=1)
     spoil(made.ca_cert)

@@ -22,7 +22,8 @@ from apiserver.app.serving.cluster_identity import (
     fetch_identity,
     identity_key,
 )
-from apiserver.app.serving.pki import ClusterIdentity, UnusableFile, UnusableIdentity, local_identity
+from apiserver.app.serving.pki import ClusterIdentity, UnusableIdentity, local_identity
+from apiserver.app.serving.pki_files import UnusableFile
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.encryption.chains import (
     DecryptedValue,

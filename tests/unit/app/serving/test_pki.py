@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from apiserver.app.serving import pki
+from apiserver.app.serving import pki, pki_files
 
 FRONT_PROXY: Final = (
     "front-proxy-ca.crt",
@@ -86,7 +86,7 @@ def test_all_files_are_created_readable_by_the_owner_only(directory: Path) -> No
 def test_the_paths_are_returned(tmp_path: Path) -> None:
     made = pki.ensure(tmp_path, ["127.0.0.1"])
     names = (*FILES[:6], *FRONT_PROXY[:3], "sa.key")
-    assert made == pki.Pki(*(tmp_path / name for name in names))
+    assert made == pki_files.Pki(*(tmp_path / name for name in names))
 
 
 def test_the_ca_can_only_sign_certificates(directory: Path) -> None:
@@ -302,14 +302,14 @@ def test_a_ca_signs_until_it_expires(directory: Path) -> None:
     ends = certificate(ca).not_valid_after_utc
     signed, _ = pki.client_certificate("jane", (), ca, ends - timedelta(seconds=1))
     assert x509.load_pem_x509_certificate(signed).not_valid_after_utc == ends
-    with pytest.raises(pki.UnusableFile, match=rf"ca\.crt expired on {re.escape(str(ends))}"):
+    with pytest.raises(pki_files.UnusableFile, match=rf"ca\.crt expired on {re.escape(str(ends))}"):
         pki.client_certificate("jane", (), ca, ends)
 
 
 def test_an_expired_ca_signs_no_renewed_certificate(directory: Path) -> None:
     sign(directory, "ca", days=0)
     (directory / "admin.crt").unlink()
-    with pytest.raises(pki.UnusableFile, match=r"ca\.crt expired on "):
+    with pytest.raises(pki_files.UnusableFile, match=r"ca\.crt expired on "):
         pki.renew(directory, ["127.0.0.1"])
     assert not (directory / "admin.crt").exists()
 
@@ -348,7 +348,7 @@ def test_a_damaged_ca_is_reported_and_not_replaced(
     spoil(directory)
     (directory / "admin.crt").unlink()
     before = contents(directory)
-    with pytest.raises(pki.UnusableFile, match=told):
+    with pytest.raises(pki_files.UnusableFile, match=told):
         pki.ensure(directory, ["127.0.0.1"])
     assert contents(directory) == before
 
@@ -374,7 +374,9 @@ def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
 def test_the_kubeconfig_is_complete(directory: Path) -> None:
     path = directory.parent / "admin.kubeconfig"
     made = pki.ensure(directory, ["127.0.0.1"])
-    pki.write(path, pki.admin_kubeconfig("https://127.0.0.1:6443", made, made.ca_cert.read_bytes()))
+    pki_files.write(
+        path, pki_files.admin_kubeconfig("https://127.0.0.1:6443", made, made.ca_cert.read_bytes())
+    )
     config = yaml.safe_load(path.read_bytes())
     assert (config["apiVersion"], config["kind"]) == ("v1", "Config")
     (context,) = config["contexts"]
@@ -392,7 +394,7 @@ def test_the_kubeconfig_is_readable_by_the_owner_only(directory: Path) -> None:
     path.write_text("old, and longer than what is new " * 1_000)
     path.chmod(0o644)
     made = pki.ensure(directory, ["127.0.0.1"])
-    pki.write(path, pki.admin_kubeconfig("https://a.example:1", made, b"other"))
+    pki_files.write(path, pki_files.admin_kubeconfig("https://a.example:1", made, b"other"))
     assert mode(path) == 0o600
     config = yaml.safe_load(path.read_bytes())
     assert (

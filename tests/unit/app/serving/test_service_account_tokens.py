@@ -9,7 +9,11 @@ import pytest
 
 from apiserver.app.serving import pki
 from apiserver.app.serving.listening import CannotStart
-from apiserver.app.serving.service_account_tokens import ServiceAccountTokens, service_account_tokens
+from apiserver.app.serving.service_account_tokens import (
+    ServiceAccountTokens,
+    read_token_keys,
+    service_account_tokens,
+)
 from apiserver.auth.authn.service_account import Claims, Reference
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
@@ -25,7 +29,9 @@ async def find(resource: str, namespace: str, name: str, is_fresh: bool) -> Docu
 
 def accounts(directory: Path, *flags: str) -> ServiceAccountTokens:
     """As a server on a directory of its own has them."""
-    return service_account_tokens(parse(flags), pki.ensure(directory, ()), find, lambda: NOW)
+    config = parse(flags)
+    keys = read_token_keys(config, pki.ensure(directory, ()))
+    return service_account_tokens(config, keys, find, lambda: NOW)
 
 
 def token_of(issuing: ServiceAccountTokens) -> str:

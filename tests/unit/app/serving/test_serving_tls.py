@@ -230,7 +230,7 @@ async def test_what_cannot_be_used_changes_nothing(
 
 
 def test_expirations_are_told_by_file(site: Site) -> None:
-    assert set(site.tls().expirations) == {
+    assert set(site.tls().known.expirations) == {
         "serving certificate",
         f"--tls-sni-cert-key {site.named.certificate}",
         "CA",

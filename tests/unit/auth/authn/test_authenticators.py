@@ -56,7 +56,7 @@ def bearer_tokens(path: Path) -> BearerTokens:
     async def nothing(*_: object) -> None:
         return None
 
-    accounts = ServiceAccountAuthenticator(AcceptedTokens([], (), (), "", ""), nothing, lambda: 0.0)
+    accounts = ServiceAccountAuthenticator(AcceptedTokens(list, (), (), "", ""), nothing, lambda: 0.0)
     return BearerTokens(TokenFileAuthenticator(read_token_file(path)), accounts, (), ())
 
 

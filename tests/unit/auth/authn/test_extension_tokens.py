@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from apiserver.auth.authn.chain import Identity
 from apiserver.auth.authn.extension_tokens import ExtensionTokens
-from apiserver.auth.authn.service_account import PrivateKey
+from apiserver.auth.authn.service_account_keys import PrivateKey
 from apiserver.meta.vocabulary import UserInfo
 
 AUDIENCES: Final = ("https://a", "b")

@@ -17,12 +17,12 @@ from apiserver.auth.authn.authentication_configuration import (
     JwtAuthenticatorConfiguration,
 )
 from apiserver.auth.authn.configured_issuers import ConfiguredIssuers
+from apiserver.auth.authn.discovery_documents import ProviderFailed
 from apiserver.auth.authn.identity_provider import (
     CALL_INTERVAL_S,
     CALLS_MAX,
     WAITING_MAX,
     IdentityProvider,
-    ProviderFailed,
 )
 from apiserver.auth.authn.json_web_keys import KEYS_MAX, UnusableKeySet, read_key_set
 from tests.support.openid_provider import RSA_KEY, public_jwk

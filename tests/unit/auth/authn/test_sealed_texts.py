@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from apiserver.auth.authn.console_tokens import CertifiedUser, ConsoleTokens
 from apiserver.auth.authn.sealed_texts import LEEWAY_S, TEXT_LENGTH_MAX, NotOpened, SealedTexts
-from apiserver.auth.authn.service_account import PrivateKey, TokenIssuer
+from apiserver.auth.authn.service_account import TokenIssuer
+from apiserver.auth.authn.service_account_keys import PrivateKey
 from apiserver.meta.errors import Unauthorized
 from apiserver.meta.vocabulary import UserInfo
 
@@ -77,7 +78,7 @@ USER: Final = CertifiedUser(
 
 
 def issuer(key: PrivateKey) -> TokenIssuer:
-    return TokenIssuer(key, issuer="https://a", claim="kubernetes.io")
+    return TokenIssuer(lambda: key, issuer="https://a", claim="kubernetes.io")
 
 
 def tokens(of: TokenIssuer, now: float = NOW, trusted: str = "the CA") -> ConsoleTokens:

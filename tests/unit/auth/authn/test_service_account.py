@@ -22,11 +22,13 @@ from apiserver.auth.authn.service_account import (
     LEEWAY_S,
     AcceptedTokens,
     Claims,
-    PrivateKey,
     Reference,
     ServiceAccountAuthenticator,
     TokenIssuer,
     TokenUses,
+)
+from apiserver.auth.authn.service_account_keys import (
+    PrivateKey,
     UnusableKey,
     key_id,
     read_private_key,
@@ -82,12 +84,12 @@ def objects() -> Objects:
 
 def believer(objects: Objects, now: float = NOW, **more: Any) -> ServiceAccountAuthenticator:
     keys = more.pop("keys", [KEY.public_key()])
-    accepted = AcceptedTokens(keys, (ISSUER,), (AUDIENCE,), CLAIM, "authentication.kubernetes.io")
+    accepted = AcceptedTokens(lambda: keys, (ISSUER,), (AUDIENCE,), CLAIM, "authentication.kubernetes.io")
     return ServiceAccountAuthenticator(accepted, objects.find, lambda: now)
 
 
 def issued(claims: Claims = ACCOUNT, key: PrivateKey = KEY, issuer: str = ISSUER) -> str:
-    return TokenIssuer(key, issuer=issuer, claim=CLAIM).issue(claims, now=NOW)
+    return TokenIssuer(lambda: key, issuer=issuer, claim=CLAIM).issue(claims, now=NOW)
 
 
 async def shown(believer: ServiceAccountAuthenticator, token: str) -> UserInfo | None:
@@ -345,7 +347,7 @@ async def test_a_token_has_its_time(objects: Objects, now: float, is_good: bool)
 
 async def test_a_token_that_was_believed_once_still_ends(objects: Objects) -> None:
     now = [float(NOW)]
-    accepted = AcceptedTokens([KEY.public_key()], (ISSUER,), (AUDIENCE,), CLAIM, "x")
+    accepted = AcceptedTokens(lambda: [KEY.public_key()], (ISSUER,), (AUDIENCE,), CLAIM, "x")
     asked = ServiceAccountAuthenticator(accepted, objects.find, lambda: now[0])
     assert await shown(asked, issued()) is not None
     now[0] = NOW + 7200
@@ -416,7 +418,7 @@ async def test_a_token_for_a_node_needs_the_node(objects: Objects) -> None:
 
 # ---- tokens in Secrets
 
-LEGACY: Final = TokenIssuer(KEY, issuer=ISSUER, claim=CLAIM).issue_legacy("ns", ACCOUNT.account, "s")
+LEGACY: Final = TokenIssuer(lambda: KEY, issuer=ISSUER, claim=CLAIM).issue_legacy("ns", ACCOUNT.account, "s")
 HELD: Final = {"token": base64.b64encode(LEGACY.encode()).decode()}
 INVALID: Final = {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}
 
@@ -444,7 +446,7 @@ def held(objects: Objects, secret: Document | None = None, *, looks_up: bool = T
         document = {"metadata": {"name": "s", "uid": "uid-s"}, "data": HELD, **secret}
         objects.stored["secrets", "ns", "s"] = objects.cached["secrets", "ns", "s"] = document
     accepted = AcceptedTokens(
-        [KEY.public_key()], (ISSUER,), (AUDIENCE,), CLAIM, "authentication.kubernetes.io", looks_up
+        lambda: [KEY.public_key()], (ISSUER,), (AUDIENCE,), CLAIM, "authentication.kubernetes.io", looks_up
     )
     return ServiceAccountAuthenticator(accepted, objects.find, lambda: float(NOW), uses), uses
 

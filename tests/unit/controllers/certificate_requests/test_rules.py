@@ -19,19 +19,18 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from apiserver.app.serving.pki import new_ca
 from apiserver.catalogue.certificates.certificate_signing_requests import validate_certificate_request
-from apiserver.catalogue.certificates.signers import (
+from apiserver.catalogue.certificates.signers import SIGNERS, read_request
+from apiserver.catalogue.common.signer_names import (
     KUBE_APISERVER_CLIENT,
     KUBELET_CLIENT,
     KUBELET_SERVING,
     LEGACY_UNKNOWN,
-    SIGNERS,
     NotForSigner,
-    read_request,
 )
 from apiserver.controllers.certificate_requests.approving import asker, is_decided, permissions_for
 from apiserver.controllers.certificate_requests.cleaning import time_left_s
-from apiserver.controllers.certificate_requests.issuing import Authority, UnusableAuthority, duration_of
-from apiserver.controllers.certificate_requests.requests import with_condition
+from apiserver.controllers.certificate_requests.issuing import Authority, duration_of
+from apiserver.controllers.certificate_requests.requests import UnusableAuthority, with_condition
 from apiserver.controllers.certificate_requests.signing import is_to_be_signed
 from apiserver.meta import timestamps
 from apiserver.meta.vocabulary import Document, UserInfo

@@ -1,0 +1,28 @@
+"""Imports modules in a thread at their first use, so that the event loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from apiserver.load.switch_interval import compute_in_thread
+
+
+class LateImport:
+    """Modules that not every server needs, and whose import would hold up the event loop.
+
+    is_done: whether they have been imported. Then importing one again takes a microsecond.
+    """
+
+    def __init__(self, *modules: str) -> None:
+        self._modules = modules
+        self.is_done = sys.modules.keys() >= {*modules}
+
+    async def finish(self) -> None:
+        """Imports the modules in a thread. Callers at the same time wait for the same import."""
+        await compute_in_thread(self._import)
+        self.is_done = True
+
+    def _import(self) -> None:
+        for each in self._modules:
+            import_module(each)
