@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from apiserver.app.hooks import Hooks
     from apiserver.app.host_process import HostProcess
     from apiserver.app.server import App
+    from apiserver.app.serving.server_keys import MakeServerKeys
     from apiserver.app.workers.worker import SupervisorClient
 
 log = logging.getLogger(__name__)
@@ -171,8 +172,13 @@ def run(
             if code == 0:
                 log.info("stopped")
             return code
-        with asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner:
-            make_host = partial(_host, clock, make_hooks)
+        with lasting_imports():
+            from apiserver.app.serving.key_process import key_process
+        with (
+            key_process(config) as make_keys,
+            asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner,
+        ):
+            make_host = partial(_host, clock, make_hooks, make_keys)
             code = runner.run(_serve(config, announce, drain_s, make_host, manager))
         log.info("stopped")
         return code
@@ -195,12 +201,12 @@ def _raise_open_files_limit() -> None:
         log.debug("cannot raise the limit of open files: %s", error)
 
 
-def _host(clock: Clock, make_hooks: MakeHooks | None) -> HostProcess:
+def _host(clock: Clock, make_hooks: MakeHooks | None, make_keys: MakeServerKeys) -> HostProcess:
     from apiserver.app.host_process import HostProcess
 
     if make_hooks is None:
-        return HostProcess(clock=clock)
-    return HostProcess(clock=clock, hooks=make_hooks(clock))
+        return HostProcess(clock=clock, make_keys=make_keys)
+    return HostProcess(clock=clock, hooks=make_hooks(clock), make_keys=make_keys)
 
 
 def _reload_on_hangup(app: App, config: Config) -> None:
@@ -213,9 +219,10 @@ async def _serve_as_worker(make_hooks: MakeHooks | None, config: Config, client:
     """Serve until the supervisor says to stop. Returns the exit code."""
     from apiserver.app.server import App
     from apiserver.app.serving.listening import CannotStart
+    from apiserver.app.serving.server_keys import make_server_keys
     from apiserver.app.workers.messages import MessageKind
 
-    app = App(config, client, host=_host(SYSTEM_CLOCK, make_hooks))
+    app = App(config, client, host=_host(SYSTEM_CLOCK, make_hooks, make_server_keys))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.stop)
     _reload_on_hangup(app, config)
     receiving = asyncio.create_task(client.receive(await client.connect(), app.stop), name="supervisor")

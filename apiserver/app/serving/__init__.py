@@ -1,6 +1,9 @@
 """Prepares a server process for serving: sockets, certificates, keys, a kubeconfig and a log.
 
-pki                      keys and certificates in the data directory
+pki, pki_files           keys and certificates in the data directory
+server_keys, key_process
+                         make and read all of these at the start, once, in a child process: only it imports
+                         `cryptography`
 cluster_identity         the CA and the service account key of servers that share an etcd, stored there as
                          Kubernetes stores Secrets: anyone who can read that etcd can act as any user
 prefix_check             refuses to start on keys of another program, or on an unfinished copy
