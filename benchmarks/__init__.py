@@ -15,8 +15,9 @@ are ratios to these limits.
 basic workloads, `applies` those of server-side apply, `custom_resources` those of custom resources,
 `encodings` those of lists in other encodings and of OpenAPI, `scale` those of many clients and objects,
 `collecting` those of what goes with its owner or namespace, `admission` what webhooks and policies cost,
-`features` what auditing, fairness, authorization and encryption cost, `forks` what tests wait for that start,
-fork and reset a server in their process, and what a thousand servers leave there.
+`workers` what a second process adds, `features` what auditing, fairness, authorization and encryption cost,
+`forks` what tests wait for that start, fork and reset a server in their process, and what a thousand servers
+leave there.
 `report` prints the results, and `bodies` has the objects that are created. `fan_out` has one writer and many
 watches, which `watch_clients` reads in a process of its own; `ping` measures how long other requests wait.
 """

@@ -23,6 +23,7 @@ from benchmarks.features import features
 from benchmarks.forks import forks, servers
 from benchmarks.history import history
 from benchmarks.scale import scale
+from benchmarks.workers import workers
 from benchmarks.workloads import Settings
 
 WORKLOADS = {
@@ -39,6 +40,7 @@ WORKLOADS = {
     "openapi": openapi,
     "scale": scale,
     "servers": servers,
+    "workers": workers,
 }
 
 
