@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
-from apiserver.app.serving.listening import CannotStart, front_proxy_certificate
-from apiserver.app.serving.server_keys import ServerKeys
-from apiserver.app.serving.watched_files import WatchedFiles, read_file
+from apiserver.app.serving.listening import front_proxy_certificate
+from apiserver.app.serving.server_keys import ServerKeys, unusable_front_proxy
+from apiserver.app.serving.watched_files import WatchedFiles
 from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
@@ -66,7 +65,12 @@ def build_aggregation(
     """
     config, brand, table = core.config, core.brand, core.served.current
     paths = front_proxy_certificate(config, keys.certificates)
-    certificate, expires = _read_certificate(paths, keys, require_pair)
+    certificate = keys.front_proxy.chain, keys.front_proxy.key
+    try:
+        expires = keys.expires_at(_FRONT_PROXY, certificate[0])
+        require_pair(*certificate)
+    except ValueError as error:
+        raise unusable_front_proxy(paths[0], error) from None
     remote, metrics = RemoteVersions(), ApiServiceMetrics()
     client = ExtensionClient(services, certificate, config.proxy.proxy_deny_cidrs)
 
@@ -111,22 +115,6 @@ def build_aggregation(
         watched=watched,
         expirations=expirations,
     )
-
-
-def _read_certificate(
-    paths: tuple[Path, Path], keys: ServerKeys, require_pair: Callable[[bytes, bytes], None]
-) -> tuple[tuple[bytes, bytes], float]:
-    """Returns the certificate of a front proxy with its key, and when it expires, in seconds since 1970.
-
-    Raises CannotStart.
-    """
-    try:
-        certificate, key = map(read_file, paths)
-        expires = keys.expires_at(_FRONT_PROXY, certificate)
-        require_pair(certificate, key)
-    except (OSError, ValueError) as error:
-        raise CannotStart(f"--proxy-client-cert-file {paths[0]} cannot be used: {error}") from None
-    return (certificate, key), expires
 
 
 def aggregation_tasks(core: Core, aggregation: Aggregation) -> Iterator[BackgroundTask]:

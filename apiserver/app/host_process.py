@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from apiserver.app.hooks import Hooks, InitialState
 from apiserver.app.serving.listening import Sockets
 from apiserver.app.serving.server_keys import MakeServerKeys, make_server_keys
-from apiserver.app.serving.serving_tls import TlsContent, TlsOptions, make_context
+from apiserver.app.serving.serving_tls import KnownTls, TlsContent, TlsOptions, make_context
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.shared_values import SharedValues
@@ -102,12 +102,12 @@ class SharedParts:
         )
         return self._catalogues.get(depends_on, make)
 
-    def tls_context(self, content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
+    def tls_context(self, known: KnownTls, options: TlsOptions) -> ssl.SSLContext:
         """Returns the TLS context of connections, which takes a millisecond or two to make.
 
         Raises UnusableTls.
         """
-        return self._contexts.get((content, options), partial(make_context, content, options))
+        return self._contexts.get((known.content, options), partial(make_context, known, options))
 
     def require_pair(self, certificate: bytes, key: bytes) -> None:
         """Check that a certificate and a key, as PEM, are a pair. Raises ValueError. The first check of a

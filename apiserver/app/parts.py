@@ -33,7 +33,7 @@ from apiserver.app.outbound import Outbound
 from apiserver.app.release_sharing import ReleaseSharing
 from apiserver.app.serving.certificate_keeper import CertificateKeeper
 from apiserver.app.serving.listening import AdminKubeconfig
-from apiserver.app.serving.server_keys import ServerKeys, renew_certificates
+from apiserver.app.serving.server_keys import CertificateRenewal, ServerKeys
 from apiserver.app.serving.serving_tls import ServingTls
 from apiserver.app.watch_balance import WatchBalance
 from apiserver.auth.authz.authorizer_modes import Authorizers
@@ -244,8 +244,10 @@ def _extension_tasks(
 def _certificate_keeper(
     core: Core, kubeconfig: AdminKubeconfig, keys: ServerKeys, tls: ServingTls
 ) -> CertificateKeeper:
+    renewal = CertificateRenewal(core.config, keys.own)
+
     def keep_own_files() -> bool:
-        has_renewed = renew_certificates(core.config, keys.own)
+        has_renewed = renewal.renew()
         kubeconfig.write(tls.known.trusted)
         return has_renewed
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 CERTIFICATE: Final = "CERTIFICATE"
-# OpenSSL and `cryptography` know an older label, too.
-_LABELS: Final = (CERTIFICATE, "X509 CERTIFICATE")
 
 _BEGIN: Final = b"-----BEGIN "
 _END: Final = b"-----END "
@@ -61,20 +62,31 @@ def _content(lines: Sequence[bytes]) -> bytes | None:
         return None
 
 
-def certificates_of(pem: bytes) -> list[bytes]:
-    """Returns the certificates in PEM, in DER. They may be invalid."""
-    return [each.content for each in pem_blocks(pem) if each.label in _LABELS]
-
-
 def first_expiry(pem: bytes) -> float:
     """Returns when the first of some certificates expires, in seconds since 1970.
 
     Raises ValueError if there is none, or one is invalid.
     """
+    return min(each.not_valid_after_utc.timestamp() for each in _certificates(pem))
+
+
+def certificates_in_der(pem: bytes) -> bytes:
+    """Returns certificates one after the other in DER, as OpenSSL takes them.
+
+    They are those that all others who look into the text find, which need not be written as Go requires.
+    Raises ValueError if there is none, or one is invalid.
+    """
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return b"".join(each.public_bytes(Encoding.DER) for each in _certificates(pem))
+
+
+def _certificates(pem: bytes) -> list[Certificate]:
+    """Parse certificates. Raises ValueError if there is none, or one is invalid."""
     from apiserver.golang.x509_parsing import UNREADABLE, parse_pem_certificates
 
     try:
-        return min(each.not_valid_after_utc.timestamp() for each in parse_pem_certificates(pem))
+        return parse_pem_certificates(pem)
     except UNREADABLE:
         raise ValueError("a certificate is missing or invalid") from None
 

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from apiserver.golang.certificates import NO_EXTENSION
-from apiserver.golang.x509_parsing import parse_pem_certificate
+from apiserver.golang.x509_parsing import UNREADABLE, parse_pem_certificate
 from apiserver.meta.names import dns_subdomain
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class SniCertificates(Generic[T]):
 
 
 def leaf_of(chain: bytes) -> x509.Certificate:
-    """Returns the first certificate of a chain in PEM. Raises UNREADABLE."""
+    """Returns the first certificate of a chain in PEM, all of which can be read."""
     return parse_pem_certificate(chain)
 
 
@@ -67,12 +67,18 @@ def _wildcard(name: str) -> str:
 
 def _extracted_names(certificate: x509.Certificate) -> Iterable[str]:
     """Yields the names, other than addresses, by which a certificate is chosen that was given none."""
-    common = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    for name in common[-1:]:
+    for name in _common_names(certificate)[-1:]:
         is_domain = name == "*" or not dns_subdomain(name.removeprefix("*."))
         if is_domain and not _is_address(name):
             yield name
     yield from _dns_names(certificate)
+
+
+def _common_names(certificate: x509.Certificate) -> list[str]:
+    try:
+        return [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    except UNREADABLE:  # It may be in an encoding that OpenSSL knows, and `cryptography` does not.
+        return []
 
 
 def _dns_names(certificate: x509.Certificate) -> frozenset[str]:

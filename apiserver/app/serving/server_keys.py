@@ -3,7 +3,7 @@
 To make keys, and to look into certificates, takes `cryptography`, whose import takes 10 MB of memory and some
 50 ms. So all of this is done once, at the start, by `make_server_keys`, whose result is plain data. The
 program `apiserver` with an embedded store lets a child process do it (`key_process`), and does not import the
-library before a request, or a file that changes, needs it.
+library for it.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from apiserver.app.serving.listening import (
     certificate_names,
     front_proxy_certificate,
     tls_files,
-    tls_options,
 )
-from apiserver.app.serving.pki_files import RENEW_BEFORE, Pki, UnusableFile
+from apiserver.app.serving.pki_files import RENEW_BEFORE, Pki, UnusableFile, paths
 from apiserver.app.serving.service_account_tokens import TokenKeys, read_token_keys
 from apiserver.app.serving.serving_tls import (
+    KeyPair,
     KnownTls,
     TlsContent,
-    TlsFiles,
     UnusableTls,
     expires_at,
-    make_context,
     read_content,
 )
+from apiserver.app.serving.watched_files import read_file
 from apiserver.cli.config import Config
 from apiserver.controllers.authentication_info import certificate_blocks
+from apiserver.golang.pem import first_expiry
 
 if TYPE_CHECKING:
     from apiserver.app.serving.pki import ClusterIdentity
@@ -61,7 +61,8 @@ class ServerKeys(NamedTuple):
     """The keys and certificates of one server.
 
     certificates: their files. tls: what is known of those that connections use. tokens: the keys of service
-    account tokens. own: the files that `renew_certificates` keeps.
+    account tokens. own: the files that `CertificateRenewal` begins with.
+    front_proxy: the certificate by which this server proves to extension servers that it is a front proxy.
     expirations: when certificates expire, in seconds since 1970, by their PEM.
     """
 
@@ -69,6 +70,7 @@ class ServerKeys(NamedTuple):
     tls: KnownTls
     tokens: TokenKeys
     own: CertificateFiles
+    front_proxy: KeyPair
     expirations: Mapping[bytes, float]
 
     def expires_at(self, what: str, pem: bytes) -> float:
@@ -86,55 +88,63 @@ def make_server_keys(config: Config, identity: ClusterIdentity | None) -> Server
     """Create the keys and certificates that are missing, and read all. identity: the cluster's, if it is not
     in the data directory. Raises CannotStart.
     """
-    certificates = _make_certificates(config, identity)
+    certificates, own = _make_certificates(config, identity)
     files = tls_files(config, certificates)
     try:
-        tls = _known_tls(config, files)
+        tls = KnownTls.of(files, read_content(files))
     except UnusableTls as error:
         raise CannotStart(str(error)) from None
     except OSError as error:
         raise CannotStart(f"{error.filename}: {error.strerror or error}") from None
-    tokens = read_token_keys(config, certificates)
+    front_proxy = _front_proxy(config, certificates)
     return ServerKeys(
-        certificates, tls, tokens, _own_files(certificates), _expirations(config, certificates, tls.content)
+        certificates=certificates,
+        tls=tls,
+        tokens=read_token_keys(config, certificates),
+        own=own,
+        front_proxy=front_proxy,
+        expirations=_expirations(certificates, tls.content, front_proxy),
     )
 
 
-def _known_tls(config: Config, files: TlsFiles) -> KnownTls:
-    """Read the files of connections. Raises OSError, UnusableTls."""
-    content = read_content(files)
+def _front_proxy(config: Config, certificates: Pki) -> KeyPair:
+    """Read what this server shows to extension servers. Raises CannotStart."""
+    certificate, key = front_proxy_certificate(config, certificates)
     try:
-        return KnownTls.of(files, content)
-    except UnusableTls:
-        make_context(content, tls_options(config, checks_times=True))  # may know better what is wrong
-        raise
+        return KeyPair(read_file(certificate), read_file(key))
+    except OSError as error:
+        raise unusable_front_proxy(certificate, error) from None
 
 
-def _expirations(config: Config, certificates: Pki, content: TlsContent) -> dict[bytes, float]:
+def unusable_front_proxy(path: Path, error: Exception) -> CannotStart:
+    """Returns why a start fails. path: of the certificate that extension servers would be shown."""
+    return CannotStart(f"--proxy-client-cert-file {path} cannot be used: {error}")
+
+
+def _expirations(certificates: Pki, content: TlsContent, front_proxy: KeyPair) -> dict[bytes, float]:
     """Returns when the certificates expire that controllers look at, without those that cannot be read, which
     they report.
     """
     cas = (content.all_client_cas, content.front_proxy_cas, certificates.front_proxy_ca_cert.read_bytes())
     found = [each.encode() for each in certificate_blocks(b"\n".join(cas).decode("utf-8", "replace"))]
-    with suppress(OSError):
-        found.append(front_proxy_certificate(config, certificates)[0].read_bytes())
     expirations = {}
-    for pem in found:
+    for pem in (*found, front_proxy.chain):
         with suppress(UnusableTls):
             expirations[pem] = expires_at("", pem)
     return expirations
 
 
-def _make_certificates(config: Config, identity: ClusterIdentity | None) -> Pki:
+def _make_certificates(config: Config, identity: ClusterIdentity | None) -> tuple[Pki, CertificateFiles]:
     from apiserver.app.serving import pki
 
     try:
-        return pki.ensure(
+        certificates = pki.ensure(
             config.serving.data_dir / "pki",
             certificate_names(config),
             identity,
             cert_dir=config.serving.cert_dir,
         )
+        return certificates, _own_files(certificates)
     except (OSError, UnusableFile) as error:
         raise _no_certificates(config, error) from None
 
@@ -153,26 +163,47 @@ def local_identity(config: Config) -> ClusterIdentity:
         raise _no_certificates(config, error) from None
 
 
-def renew_certificates(config: Config, own: CertificateFiles) -> bool:
-    """Replace the server's own certificates that expire soon. Returns whether there were any.
+class CertificateRenewal:
+    """Renews the certificates that the server has made for itself.
 
-    Raises OSError, UnusableFile.
+    files: those certificates, as they were when they were last looked into.
     """
-    if own.are_good_at(time.time()):
-        return False
-    from apiserver.app.serving import pki
 
-    return pki.renew(
-        config.serving.data_dir / "pki", certificate_names(config), cert_dir=config.serving.cert_dir
-    )
+    def __init__(self, config: Config, files: CertificateFiles) -> None:
+        self.files = files
+        self._config = config
+
+    def renew(self) -> bool:
+        """Replace the certificates that expire soon. Returns whether there were any.
+
+        Raises OSError, UnusableFile.
+        """
+        if self.files.are_good_at(time.time()):
+            return False
+        from apiserver.app.serving import pki
+
+        options = self._config.serving
+        directory, cert_dir = options.data_dir / "pki", options.cert_dir
+        has_renewed = pki.renew(directory, certificate_names(self._config), cert_dir=cert_dir)
+        self.files = _own_files(paths(directory, cert_dir))
+        return has_renewed
 
 
 def _own_files(certificates: Pki) -> CertificateFiles:
+    """Look into the server's own certificates. Raises OSError, UnusableFile."""
     issued = (certificates.serving_cert, certificates.admin_cert, certificates.front_proxy_cert)
     keys = (certificates.serving_key, certificates.admin_key, certificates.front_proxy_key)
-    paths = (*issued, *keys, certificates.ca_cert, certificates.front_proxy_ca_cert)
-    ends = [expires_at(str(each), each.read_bytes()) for each in issued]
-    return CertificateFiles(paths, _digest(paths), min(ends) - RENEW_BEFORE.total_seconds())
+    files = (*issued, *keys, certificates.ca_cert, certificates.front_proxy_ca_cert)
+    ends = min(map(_end_of, issued))
+    return CertificateFiles(files, _digest(files), ends - RENEW_BEFORE.total_seconds())
+
+
+def _end_of(path: Path) -> float:
+    """Returns when the certificate in a file expires, in seconds since 1970. Raises OSError, UnusableFile."""
+    try:
+        return first_expiry(path.read_bytes())
+    except ValueError:
+        raise UnusableFile(path, "is not a certificate") from None
 
 
 def _digest(paths: Sequence[Path]) -> bytes:

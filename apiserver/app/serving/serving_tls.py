@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from apiserver.app.serving.watched_files import INTERVAL_S, WatchedFiles, read_file
-from apiserver.golang.pem import certificates_of, first_expiry
+from apiserver.golang.pem import certificates_in_der, first_expiry
 from apiserver.golang.tls import DEFAULT_VERSION, INSECURE_SUITES, PREFERRED_SUITES, VERSIONS
 from apiserver.webhooks.tls import load_certificate
 
@@ -94,14 +94,16 @@ class UnusableTls(ValueError):
 
 
 class KnownTls(NamedTuple):
-    """The contents of `TlsFiles`, and what is known of them.
+    """The contents of `TlsFiles`, and what is known of them: each certificate can be read.
 
+    authorities: the CAs of clients and of front proxies, in DER, by what they are.
     expirations: when each certificate expires, in seconds since 1970, by what it is; of a file with several
         the one that expires first.
     trusted: the certificates, as PEM, by which clients verify the server.
     """
 
     content: TlsContent
+    authorities: Mapping[str, bytes]
     expirations: Mapping[str, float]
     trusted: bytes
 
@@ -110,8 +112,10 @@ class KnownTls(NamedTuple):
         """Look into certificates. files: where they are from. Raises UnusableTls."""
         from apiserver.app.serving.pki import trusted_for
 
+        authorities = _authorities_of(content)
         expirations = _expirations_of(files, content)
-        return cls(content, expirations, trusted_for(content.serving.chain, (content.all_client_cas,)))
+        trusted = trusted_for(content.serving.chain, (content.all_client_cas,))
+        return cls(content, authorities, expirations, trusted)
 
 
 def read_content(files: TlsFiles) -> TlsContent:
@@ -135,7 +139,7 @@ class ServingTls:
         self,
         files: TlsFiles,
         options: TlsOptions,
-        make: Callable[[TlsContent, TlsOptions], ssl.SSLContext] | None = None,
+        make: Callable[[KnownTls, TlsOptions], ssl.SSLContext] | None = None,
         known: KnownTls | None = None,
     ) -> None:
         """make: makes the contexts; `make_context` by default. known: the files, if they have been read.
@@ -145,10 +149,8 @@ class ServingTls:
         self._files, self._options, self._make = files, options, make or make_context
         self._changing = asyncio.Lock()
         self._subscribers: list[Callable[[TlsContent], None]] = []
-        if known is None:
-            self.known, self.context = self._made_of(read_content(files))
-        else:
-            self.known, self.context = known, self._make(known.content, options)
+        self.known = KnownTls.of(files, read_content(files)) if known is None else known
+        self.context = self._make(self.known, options)
 
     @property
     def content(self) -> TlsContent:
@@ -212,8 +214,22 @@ class ServingTls:
 
     def _made_of(self, content: TlsContent) -> tuple[KnownTls, ssl.SSLContext]:
         """Returns what is known of some content, and the TLS context for it. Raises UnusableTls."""
-        context = self._make(content, self._options)
-        return KnownTls.of(self._files, content), context
+        known = KnownTls.of(self._files, content)
+        return known, self._make(known, self._options)
+
+
+def _authorities_of(content: TlsContent) -> Mapping[str, bytes]:
+    """Returns the CAs of clients and of front proxies, in DER. Raises UnusableTls."""
+    found = {"the CA": content.own_ca, "--requestheader-client-ca-file": content.front_proxy_cas}
+    if content.client_cas is not None:
+        found["--client-ca-file"] = content.client_cas
+    authorities = {}
+    for what, pem in found.items():
+        try:
+            authorities[what] = certificates_in_der(pem)
+        except ValueError as error:
+            raise UnusableTls(f"{what}: {error}") from None
+    return authorities
 
 
 def _expirations_of(files: TlsFiles, content: TlsContent) -> Mapping[str, float]:
@@ -235,12 +251,13 @@ def expires_at(what: str, pem: bytes) -> float:
         raise UnusableTls(f"{what}: {error}") from None
 
 
-def make_context(content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
+def make_context(known: KnownTls, options: TlsOptions) -> ssl.SSLContext:
     """Returns the context for connections whose clients name no server.
 
     Raises UnusableTls.
     """
-    context = _context(content, content.serving, options)
+    content = known.content
+    context = _context(known, content.serving, options)
     if not content.named:
         return context
     # Few servers have them, and only these read names in certificates.
@@ -249,7 +266,7 @@ def make_context(content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
     # None stands for this context, which would otherwise refer to itself.
     choices = SniCertificates[ssl.SSLContext | None](
         (None, leaf_of(content.serving.chain)),
-        [(_context(content, pair, options), names, leaf_of(pair.chain)) for pair, names in content.named],
+        [(_context(known, pair, options), names, leaf_of(pair.chain)) for pair, names in content.named],
     )
 
     def choose(tls: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
@@ -262,7 +279,7 @@ def make_context(content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
     return context
 
 
-def _context(content: TlsContent, pair: KeyPair, options: TlsOptions) -> ssl.SSLContext:
+def _context(known: KnownTls, pair: KeyPair, options: TlsOptions) -> ssl.SSLContext:
     """Returns a TLS context that shows one certificate. Raises UnusableTls."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     # To negotiate again costs clients little and servers much, and no client needs it.
@@ -279,16 +296,11 @@ def _context(content: TlsContent, pair: KeyPair, options: TlsOptions) -> ssl.SSL
         load_certificate(context, pair.chain, pair.key)
     except ValueError as error:
         raise UnusableTls(f"the serving certificate cannot be used: {error}") from None
-    for what, authorities in (
-        ("the CA", content.own_ca),
-        ("--client-ca-file", content.client_cas),
-        ("--requestheader-client-ca-file", content.front_proxy_cas),
-    ):
-        if authorities is not None:
-            try:
-                context.load_verify_locations(cadata=b"".join(certificates_of(authorities)))
-            except (ssl.SSLError, ValueError):  # ValueError: there is none
-                raise UnusableTls(f"{what}: a certificate is missing or invalid") from None
+    for what, authorities in known.authorities.items():
+        try:
+            context.load_verify_locations(cadata=authorities)
+        except ssl.SSLError:  # Two libraries may not agree on what is valid.
+            raise UnusableTls(f"{what}: OpenSSL cannot read a certificate") from None
     return context
 
 

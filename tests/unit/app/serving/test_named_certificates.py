@@ -13,6 +13,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from apiserver.app.serving.named_certificates import SniCertificates
@@ -28,6 +29,14 @@ def certificate(common_name: str, *dns_names: str) -> x509.Certificate:
         names = x509.SubjectAlternativeName([x509.DNSName(each) for each in dns_names])
         builder = builder.add_extension(names, critical=False)
     return builder.sign(KEY, hashes.SHA256())
+
+
+def unreadable_name(common_name: str) -> x509.Certificate:
+    """Returns a certificate whose name is in Latin-1, which OpenSSL loads."""
+    name = common_name.encode()
+    utf8, latin1 = (bytes([tag, len(name)]) for tag in (0x0C, 0x14))
+    der = certificate(common_name).public_bytes(Encoding.DER)
+    return x509.load_der_x509_certificate(der.replace(utf8 + name, latin1 + b"\xe4" + name[1:]))
 
 
 DEFAULT: Final = certificate("apiserver", "kubernetes", "*.default.example")
@@ -49,6 +58,10 @@ CHOICES: Final[dict[str, tuple[list[Named], dict[str, str]]]] = {
     "names that are given go before others": (
         [("a", (), certificate("", "x.example")), ("b", ("X.example",), certificate("b"))],
         {"x.example": "b"},
+    ),
+    "none, if its common name is in an encoding that cannot be read": (
+        [("a", (), unreadable_name("a.example"))],
+        {"a.example": "default"},
     ),
     "of two the first": (
         [("a", (), certificate("", "x.example")), ("b", (), certificate("", "x.example"))],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import textwrap
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,8 +13,16 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from apiserver.app.serving.serving_tls import ServingTls, TlsContent, TlsFiles, TlsOptions, UnusableTls
+from apiserver.app.serving.serving_tls import (
+    ServingTls,
+    TlsContent,
+    TlsFiles,
+    TlsOptions,
+    UnusableTls,
+    make_context,
+)
 from apiserver.app.serving.watched_files import WatchedFiles
+from apiserver.golang.x509_parsing import parse_pem_certificates
 from tests.support.authority import Authority
 from tests.support.etcd_process import TlsFiles as Issued
 
@@ -129,6 +138,36 @@ def test_clients_are_shown_the_certificate_that_they_ask_for(site: Site) -> None
     server = site.tls().context
     for name, shown in (("named.example", "CN=named"), ("other.example", "CN=serving"), ("", "CN=serving")):
         assert common_name(shake_hands(server, client(), name)) == shown
+
+
+# How people write files with CAs, of two of them in PEM.
+BUNDLES: Final[dict[str, Callable[[bytes, bytes], bytes]]] = {
+    "one after the other": lambda one, two: one + two,
+    "no line end between them": lambda one, two: one.rstrip() + two,
+    "a byte order mark": lambda one, two: b"\xef\xbb\xbf" + one + two,
+    "indented": lambda one, two: textwrap.indent((one + two).decode(), "  ").encode(),
+    "lines that end as on Windows": lambda one, two: (one + two).replace(b"\n", b"\r\n"),
+    "lines that end with CR": lambda one, two: (one + two).replace(b"\n", b"\r"),
+    "text on the line of its beginning": lambda one, two: b"one: " + one + b"two: " + two,
+    "the older label": lambda one, two: (one + two).replace(b" CERTIFICATE", b" X509 CERTIFICATE"),
+}
+
+
+@pytest.mark.parametrize("bundle", BUNDLES.values(), ids=BUNDLES)
+def test_connections_trust_the_cas_that_are_read(site: Site, bundle: Callable[[bytes, bytes], bytes]) -> None:
+    two = Authority(site.directory / "two").ca.read_bytes()
+    site.clients.ca.write_bytes(bundle(site.clients.ca.read_bytes(), two))
+    files = (site.authority.ca, site.clients.ca, site.proxies.ca)
+    read = [each for file in files for each in parse_pem_certificates(file.read_bytes())]
+    assert len(read) == 4
+    trusted = site.tls().context.get_ca_certs(binary_form=True)
+    assert set(trusted) == {each.public_bytes(serialization.Encoding.DER) for each in read}
+
+
+def test_a_ca_that_only_openssl_cannot_read_is_an_error(site: Site) -> None:
+    known = site.tls().known._replace(authorities={"--client-ca-file": b"no CA"})
+    with pytest.raises(UnusableTls, match=r"^--client-ca-file: OpenSSL cannot read a certificate$"):
+        make_context(known, TlsOptions())
 
 
 EXPIRED: Final = timedelta(hours=-1)
