@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from importlib import import_module
 
@@ -17,11 +18,24 @@ class LateImport:
     def __init__(self, *modules: str) -> None:
         self._modules = modules
         self.is_done = sys.modules.keys() >= {*modules}
+        self._importing: asyncio.Task[None] | None = None
 
     async def finish(self) -> None:
-        """Imports the modules in a thread. Callers at the same time wait for the same import."""
-        await compute_in_thread(self._import)
-        self.is_done = True
+        """Imports the modules in a thread. Callers at the same time wait for the same import.
+
+        Raises what the import raises; the next caller tries it again.
+        """
+        if self._importing is None:
+            self._importing = asyncio.create_task(self._finish())
+        # It goes on for others if this caller is cancelled.
+        await asyncio.shield(self._importing)
+
+    async def _finish(self) -> None:
+        try:
+            await compute_in_thread(self._import)
+            self.is_done = True
+        finally:
+            self._importing = None
 
     def _import(self) -> None:
         for each in self._modules:
