@@ -82,12 +82,12 @@ class QueuedFlow:
         self.hash, self.hand = hash_, hand
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Request:
     """A request of a level.
 
     user, target: the caller, and the resource or path. on_start: called when a request that waited begins.
-    estimate, seats: its work, and the seats that it has, or will have.
+    estimate, seats: its work, and the seats that it has, or will have: one, unless it is estimated.
     arrived_at, started_at: by the clock of the level; None before it arrives, or begins.
     queue: the queue in which it waits, or which is charged; None in a level that is calm or has no queues.
     work, arrival_progress: its estimated seat-seconds, and R at its arrival; not set while the level is calm.
@@ -96,8 +96,8 @@ class Request:
     flow: QueuedFlow
     user: UserInfo
     target: RequestInfo
-    estimate: WorkEstimate = ONE_SEAT
-    seats: int = 1
+    estimate: WorkEstimate = field(init=False, default=ONE_SEAT)
+    seats: int = field(init=False, default=1)
     on_start: Callable[[], object] | None = None
     queue: Queue | None = None
     arrived_at: float | None = None

@@ -24,6 +24,7 @@ from apiserver.catalogue.common.signer_names import (
     KUBE_APISERVER_CLIENT,
     KUBELET_CLIENT,
     KUBELET_SERVING,
+    KUBERNETES_SIGNERS,
     LEGACY_UNKNOWN,
     NotForSigner,
 )
@@ -174,6 +175,10 @@ SIGNED: Final[dict[str, Case]] = {
     ),
     "what was asked long ago": (LEGACY_UNKNOWN, asked(subject("x")), ["cert sign", "server auth"], ""),
 }
+
+
+def test_each_of_kubernetes_signers_has_a_rule() -> None:
+    assert list(SIGNERS) == list(KUBERNETES_SIGNERS)
 
 
 @pytest.mark.parametrize(("signer", "pem", "usages", "problem"), SIGNED.values(), ids=SIGNED)

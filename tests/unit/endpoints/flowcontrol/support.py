@@ -55,8 +55,10 @@ def flow(name: str, rules: QueueRules, hand_size: int = 2) -> QueuedFlow:
     return QueuedFlow(FlowStatistics("level", "schema"), name, hashed, hand)
 
 
-def request(of: QueuedFlow, estimate: WorkEstimate = ONE_SEAT) -> Request:
-    return Request(of, ALICE, PODS, estimate, estimate.seats_max)
+def request(of: QueuedFlow, estimate: WorkEstimate = ONE_SEAT, user: UserInfo = ALICE) -> Request:
+    made = Request(of, user, PODS)
+    made.estimate, made.seats = estimate, estimate.seats_max
+    return made
 
 
 def queue_set(seats: int, rules: QueueRules) -> QueueSet:

@@ -22,6 +22,7 @@ from tests.unit.endpoints.flowcontrol.support import (
     flow_schema,
     level_spec,
     mandatory_only,
+    request,
     target,
 )
 
@@ -214,7 +215,7 @@ def test_dumps_and_metrics_tell_what_is_under_way(control: FlowControl) -> None:
     bob = UserInfo("bob\nx", (AUTHENTICATED,))
     busy(control, bob, control.levels["global-default"].current, 1.0)
     flow = control.classify(USER, PODS)
-    wide = Request(flow, USER, PODS, WorkEstimate(2, 3, 0.005), seats=3)
+    wide = request(flow, WorkEstimate(2, 3, 0.005), USER)
     flow.level.queue_set.arrive(wide, 1.5)
     flow.level.queue_set.finish(wide, 2.0)
     rows = [line.split(",") for line in dumps.level_table(control)]

@@ -37,6 +37,11 @@ def arrived(level: QueueSet, of: QueuedFlow, now: float = 0.0, seats: int = 1) -
     return each
 
 
+def test_a_request_that_has_not_arrived_can_be_shown() -> None:
+    """In a traceback, or by a debugger."""
+    assert "Request" in repr(request(flow("alice", QUEUES)))
+
+
 def test_a_level_without_queues_refuses_what_finds_no_seat() -> None:
     level, alice = queue_set(3, REJECTS), flow("alice", REJECTS)
     begun = [request(alice) for _ in range(3)]
