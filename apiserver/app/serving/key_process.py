@@ -1,11 +1,14 @@
-"""Makes the keys of a server in a child process, which alone imports `cryptography`.
+"""Makes the keys of a server in a child process, so that the server need not import `cryptography` for them.
 
 The child is forked while the process has one thread, and no event loop yet. It imports the library while the
 server imports its own modules, on another core if there is one. When the server asks for the keys, the child
 makes and reads them, answers with the result or the error of `make_server_keys`, and ends. So the start is 30
 ms shorter, and an idle server is 11 MB smaller.
 
-If a child cannot be forked, or ends without an answer, the server's process makes the keys itself.
+The server imports the library with the first request that may need it (`endpoints.middleware`), or at the
+start for extensions, OIDC issuers and encryption in the store. Servers on etcd, with workers, or on other
+systems than Linux make the keys themselves; so does one whose child cannot be forked, or ends without an
+answer.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -102,23 +105,32 @@ class KeyProcess:
 def _child(config: Config) -> KeyProcess | None:
     """Fork the child. Returns None if the system refuses it."""
     ours, theirs = socket.socketpair()
+    # An interrupt that arrives before the child is in `_answer_once` would make it a second server.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         pid = os.fork()
+        if not pid:
+            _answer_once(config, ours, theirs, before)
     except OSError:
         ours.close()
-        theirs.close()
         return None
-    if not pid:
-        ours.close()
-        _answer_once(config, theirs)
-    theirs.close()
+    finally:
+        theirs.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return KeyProcess(pid, ours)
 
 
-def _answer_once(config: Config, connection: socket.socket) -> NoReturn:
-    """Make the keys when the server asks for them, answer, and end this process."""
+def _answer_once(
+    config: Config, server: socket.socket, connection: socket.socket, mask: Iterable[int]
+) -> NoReturn:
+    """Make the keys when the server asks for them, answer, and end this process.
+
+    server: the server's end of the connection. mask: the signals that are blocked, if no fork is under way.
+    """
     code = exit_codes.FAILURE
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        server.close()
         gc.disable()  # A collection would write to each object, and so copy the memory of the server.
         for each in _MODULES:
             import_module(each)

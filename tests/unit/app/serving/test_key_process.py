@@ -29,11 +29,19 @@ with key_process(config) as make:
 is_over.set()
 """
 _KILL: Final = "(child,) = psutil.Process().children(); child.kill(); child.wait()"
+# Called by the system before `os.fork` returns, so that Python sees the signal behind it.
+_INTERRUPT: Final = """
+import ctypes, functools, os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+interrupt = functools.partial(getattr(ctypes.CDLL(None), "raise"), signal.SIGINT)
+os.register_at_fork(after_in_child=interrupt)
+"""
 _THREAD: Final = "threading.Thread(target=is_over.wait).start()"
 
 CASES: Final = {
     "the child": ("", "pass", False),
     "this process, if the child has ended": ("", _KILL, True),
+    "this process, if the child was interrupted at once": (_INTERRUPT, "pass", True),
     "this process, if it has threads": (_THREAD, "pass", True),
     "this process, if it has the library": ("import apiserver.app.serving.pki", "pass", True),
 }
@@ -42,9 +50,9 @@ CASES: Final = {
 def printed(directory: Path, before: str = "", meanwhile: str = "pass") -> list[str]:
     program = _PROGRAM.format(before=before, meanwhile=meanwhile)
     command = [sys.executable, "-c", program, str(directory)]
-    return subprocess.run(
-        command, check=True, timeout=60, stdout=subprocess.PIPE, text=True
-    ).stdout.splitlines()
+    done = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
+    assert not done.stderr
+    return done.stdout.splitlines()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux supports a fork")
