@@ -213,7 +213,7 @@ def authenticate(
 
     def middleware(handle: Handler) -> Handler:
         async def authenticated(call: ApiCall) -> None:
-            if not cryptography.is_done and _is_of_client(call, open_paths):
+            if not cryptography.is_done and _may_need_cryptography(call, open_paths):
                 await cryptography.finish()
             if (
                 open_paths is not None
@@ -259,9 +259,10 @@ def authenticate(
     return middleware
 
 
-def _is_of_client(call: ApiCall, open_paths: OpenPaths | None) -> bool:
-    """Whether a request is for more than the state of the server. Then there may be keys or certificates in
-    it, in its connection, or in what it reads or writes.
+def _may_need_cryptography(call: ApiCall, open_paths: OpenPaths | None) -> bool:
+    """Whether a request has credentials, or reads or writes resources, or logs in on one of `open_paths`.
+
+    Other requests are probes, and reads of what all may see.
     """
     headers, transport = call.request.headers, call.connection.transport
     return (

@@ -2,8 +2,8 @@
 
 pki, pki_files           keys and certificates in the data directory
 server_keys, key_process
-                         make and read all of these at the start, once, in a child process: only it imports
-                         `cryptography`
+                         make and read all of these at the start, once; many servers let a child process do
+                         it, and do without `cryptography` while they are idle
 cluster_identity         the CA and the service account key of servers that share an etcd, stored there as
                          Kubernetes stores Secrets: anyone who can read that etcd can act as any user
 prefix_check             refuses to start on keys of another program, or on an unfinished copy

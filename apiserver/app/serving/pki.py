@@ -297,7 +297,7 @@ def _key_file(cert_file: Path) -> Path:
     return cert_file.with_suffix(".key")
 
 
-# Each server asks several times, and those for tests have the same keys.
+# Servers for tests have the same keys.
 @lru_cache(TRUSTED_KEPT_MAX)
 def trusted_for(chain: bytes, authorities: tuple[bytes, ...]) -> bytes:
     """Returns the certificates that clients must trust to verify a server that presents `chain`, all as PEM.

@@ -48,7 +48,7 @@ class TokenKeys:
         """Returns the key that signs."""
         from apiserver.auth.authn.service_account_keys import read_private_key
 
-        return read_private_key(self.signing, is_checked=True)
+        return read_private_key(self.signing, skips_rsa_check=True)
 
     def public(self) -> Sequence[PublicKey]:
         """Returns the keys that verify tokens, each once, that of the signing key first."""
@@ -56,7 +56,7 @@ class TokenKeys:
 
         keys = [self.private().public_key()]
         for pem in self.verifying:
-            keys += read_public_keys(pem, is_checked=True)
+            keys += read_public_keys(pem, skips_rsa_check=True)
         return tuple({key_id(key): key for key in keys}.values())
 
 

@@ -25,6 +25,6 @@ O02).
 Nothing here calls another server: functions for HTTP arrive as arguments.
 
 `certificate_verifier`, `service_account_keys` and `json_web_keys` import `cryptography`. An idle server does
-without it: its first request imports the former two in a thread (`endpoints.middleware`), and the last is for
-servers with configured issuers.
+without it: the first request that has credentials, or reads or writes resources, imports the former two in a
+thread (`endpoints.middleware`), and the last is for servers with configured issuers.
 """

@@ -31,14 +31,15 @@ class UnusableKey(ValueError):
     """The text has no key that can sign or verify tokens."""
 
 
-def read_private_key(pem: bytes, *, is_checked: bool = False) -> PrivateKey:
+def read_private_key(pem: bytes, *, skips_rsa_check: bool = False) -> PrivateKey:
     """Returns the private key of a PEM file, RSA or ECDSA.
 
-    is_checked: whether it was read before. Then the numbers of an RSA key are not checked again, which takes
-        up to tenths of a second. Raises UnusableKey.
+    skips_rsa_check: whether the numbers of an RSA key are not checked, which takes up to tenths of a second:
+        for a key that was read before.
+    Raises UnusableKey.
     """
     try:
-        key = serialization.load_pem_private_key(pem, None, unsafe_skip_rsa_key_validation=is_checked)
+        key = serialization.load_pem_private_key(pem, None, unsafe_skip_rsa_key_validation=skips_rsa_check)
     except UNREADABLE as error:
         raise UnusableKey(f"the private key is not valid: {error}") from None
     if not isinstance(key, PrivateKey):
@@ -47,10 +48,10 @@ def read_private_key(pem: bytes, *, is_checked: bool = False) -> PrivateKey:
     return key
 
 
-def read_public_keys(pem: bytes, *, is_checked: bool = False) -> list[PublicKey]:
+def read_public_keys(pem: bytes, *, skips_rsa_check: bool = False) -> list[PublicKey]:
     """Returns the keys in a file of public keys, certificates and private keys, in their order.
 
-    Other blocks, such as the parameters of a curve, are skipped. is_checked: see `read_private_key`.
+    Other blocks, such as the parameters of a curve, are skipped. skips_rsa_check: see `read_private_key`.
     Raises UnusableKey.
     Source: k8s.io/client-go, util/keyutil/key.go.
     """
@@ -61,7 +62,7 @@ def read_public_keys(pem: bytes, *, is_checked: bool = False) -> list[PublicKey]
             if block[1] == b"CERTIFICATE":
                 key = parse_pem_certificate(block[0]).public_key()
             elif block[1].endswith(b"PRIVATE KEY"):
-                key = read_private_key(block[0], is_checked=is_checked).public_key()
+                key = read_private_key(block[0], skips_rsa_check=skips_rsa_check).public_key()
             else:
                 key = parse_pem_public_key(block[0])
         except UNREADABLE as error:
