@@ -42,12 +42,14 @@ from apiserver.cel.syntax import (
 )
 from apiserver.cel.types import Type, TypeKind
 from apiserver.cel.values import NO_SUCH_OVERLOAD, CostExceeded, EvaluationError
-from apiserver.golang.regex import InvalidPattern, compile_pattern
+from apiserver.golang.regex import InvalidPattern, Regex, compile_pattern
 
 # A chain of calls is cut into pieces of so many, which are evaluated one after the other and not within.
 CHAIN_MAX: Final = 32
+# Functions of regular expressions, whose second argument is the pattern.
+_WITH_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 # In the text of an expression: it may compile patterns, each of which can take a quarter of a second.
-PATTERN_FUNCTIONS: Final = re.compile("matches|find")
+PATTERN_FUNCTIONS: Final = re.compile("|".join(sorted(_WITH_PATTERNS)))
 # Methods whose argument is evaluated only if what they are called on has no value.
 _ALTERNATIVES: Final = frozenset({"optional_or_optional", "optional_orValue_value"})
 
@@ -341,7 +343,8 @@ class _Compiler(Scopes[Code]):
                 raise ProgramError(str(error)) from None
             if overload.id == "matches_string":
                 return Code(calls.search(evaluators[0], regex.search, len(pattern)), cost)
-            return Code(calls.call_with_cost(overload.call, regex_search, evaluators), cost)
+            regex.prepare_find()
+            return Code(calls.call_with_cost(_finding(overload.call, regex), regex_search, evaluators), cost)
         if overload.call_cost is not None:
             return Code(calls.call_with_cost(overload.call, overload.call_cost, evaluators), cost)
         return Code(
@@ -487,8 +490,9 @@ def _always_matches(given: Type, wanted: Type) -> bool:
     )
 
 
-# Functions of regular expressions, whose second argument is the pattern.
-_WITH_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
+def _finding(call: Callable[..., Any], regex: Regex) -> Callable[..., Any]:
+    """Returns a call with its constant pattern, compiled, in place of the text."""
+    return lambda text, _, *limit: call(text, regex, *limit)
 
 
 def _pattern(node: Call, args: Sequence[Code]) -> str | None:

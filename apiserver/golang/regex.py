@@ -90,6 +90,10 @@ class Regex:
             return text[start:end]
         return None
 
+    def prepare_find(self) -> None:
+        """Compile the pattern once more, for `find` and `find_all`, whose first call would do it."""
+        self.find("")
+
     def find_all(self, text: str, limit: int = -1) -> list[str]:
         """Returns the first `limit` matches, or all if it is negative. An empty match right after another is
         skipped.

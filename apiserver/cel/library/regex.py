@@ -18,18 +18,23 @@ from apiserver.golang.regex import InvalidPattern, Regex, TooMuchWork, compile_p
 _STRINGS: Final = types.list_of(STRING)
 
 
-def _compiled(pattern: str) -> Regex:
+def _compiled(pattern: str | Regex) -> Regex:
+    if isinstance(pattern, Regex):
+        return pattern
     try:
         return compile_pattern(pattern)
     except InvalidPattern as invalid:
         raise EvaluationError(f"Illegal regex: {invalid}") from None
 
 
-def _find(text: str, pattern: str) -> str:
+# The compiler passes constant patterns compiled.
+
+
+def _find(text: str, pattern: str | Regex) -> str:
     return _compiled(pattern).find(text) or ""
 
 
-def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+def _find_all(text: str, pattern: str | Regex, limit: int = -1) -> list[str]:
     try:
         return _compiled(pattern).find_all(text, limit)
     except TooMuchWork:

@@ -19,6 +19,8 @@ from tests.unit.custom_resources.rules.schemas import INT, STRING, Schema, array
 
 SQUARE: Final = "self.all(x, self.all(y, x <= y || y <= x))"
 NUMBERS: Final = array_of(INT)
+# Half of what it takes to compile a pattern with a hundred classes of Unicode.
+READY_S: Final = 0.03
 
 
 def test_one_evaluation_may_cost_a_million() -> None:
@@ -127,6 +129,19 @@ def test_a_pattern_of_a_message_to_compile_counts_as_that_of_a_rule() -> None:
     rule = {"rule": "self == 'a'", "messageExpression": "self.find('[a-z]*') + '?'"}
     with pytest.raises(TakesLong):
         rules_of(ruled(STRING, rule)).validate({"spec": "b"}, is_bounded=True)
+
+
+@pytest.mark.parametrize("function", ["matches", "find", "findAll"])
+def test_compiled_patterns_are_ready_for_values_that_no_one_has_evaluated(function: str) -> None:
+    """An expression evaluates a part of its patterns only for some values."""
+    # Each its own: compiled patterns are kept.
+    call = rf"self.{function}('[^\\pL]{{{100 + len(function)}}}')"
+    is_met = call if function == "matches" else f"size({call}) > 0"
+    rules = rules_of(ruled(STRING, f"self == 'a' || {is_met}"))
+    rules.validate({"spec": "a"}, is_bounded=False)
+    began = time.process_time()
+    assert len(rules.validate({"spec": "b"}, is_bounded=True).errors) == 1
+    assert time.process_time() - began < READY_S
 
 
 def test_compiled_rules_no_longer_count_as_much() -> None:
