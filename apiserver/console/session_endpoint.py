@@ -68,7 +68,7 @@ class SessionEndpoint:
             return
         try:
             document = await read_json_body(call)
-            if not document and not _sent_cookies(call):
+            if document.keys() <= {KEEP_SESSION} and not _sent_cookies(call):
                 # The first thing that a page asks for is no failure.
                 await send(call, 204, b"", "")
                 return

@@ -55,7 +55,10 @@ async def test_list_edit_undo(visit: Visit, api: Api) -> None:
     await keys.press("Control+s")
     await page.get_by_text("Saved.").wait_for()
     await eventually(lambda: colour() == "green")
+    # The view has the focus, and keeps it.
+    await page.locator("#main:focus").wait_for()
     await keys.press("u")
+    await page.locator("#main:focus").wait_for()
     await page.get_by_role("status").filter(has_text="Undone.").wait_for()
     assert await page.get_by_text("Saved.").count() == 0
     assert colour() == "red"

@@ -237,3 +237,31 @@ ORDERED: Final = {
 async def test_cells_are_ordered_by_what_they_mean(visit: Visit, cells: list[Any]) -> None:
     mixed = sorted(cells, key=str, reverse=True)
     assert await run(visit, "rows.js", "return c.sort(m.compared);", [mixed]) == [cells]
+
+
+async def test_an_object_that_is_deleted_while_the_server_is_busy_has_no_error(visit: Visit) -> None:
+    path = "/api/v1/namespaces/default/configmaps/live"
+    stored = {"metadata": {"name": "live", "resourceVersion": "1"}}
+    answers = [(200, stored), (503, {"kind": "Status", "code": 503}), (404, {"kind": "Status", "code": 404})]
+
+    async def answer(route: Any) -> None:
+        status, body = answers.pop(0)
+        await route.fulfill(status=status, json=body)
+
+    await visit.page.goto(f"{visit.server.url}/console/icon.svg")
+    await visit.page.route(f"**{path}", answer)
+    script = """async () => {
+      const { LiveObject } = await import("./live_object.js");
+      const type = { group: "", version: "v1", resource: "configmaps", isNamespaced: true, verbs: ["get"] };
+      const live = new LiveObject(type, "default", "live");
+      const until = (test) => new Promise((done) => {
+        const look = () => (test() ? done() : setTimeout(look, 10));
+        look();
+      });
+      await until(() => live.value.value);
+      await live.load();
+      const busy = live.error.value?.code;
+      await until(() => live.isDeleted.value);
+      return [busy, live.error.value];
+    }"""
+    assert await visit.page.evaluate(script) == [503, None]

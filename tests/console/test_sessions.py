@@ -88,8 +88,7 @@ async def test_a_code_waits_until_it_is_known_that_there_is_no_session(visit: Vi
     await visit.show(f"#code={code}")
     await page.get_by_role("alert").get_by_text("full").wait_for()
     await page.unroute_all()
-    await page.goto("about:blank")
-    await visit.show(f"#code={code}")
+    # The page asks again by itself.
     await page.get_by_text("mutatingwebhookconfigurations").wait_for()
 
 
@@ -189,7 +188,15 @@ RECOVERING: Final = {
 }
 
 
-@pytest.mark.parametrize("failure", ["is not reached", "is busy"])
+# What the page says meanwhile.
+FAILURES: Final = {
+    "is not reached": "The server cannot be reached.",
+    "is busy": "busy",
+    "has no new token": "The session could not be renewed yet.",
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize(("view", "path"), RECOVERING.values(), ids=RECOVERING)
 async def test_what_could_not_be_read_is_shown_once_the_server_answers(
     visit: Visit, api: Api, view: str, path: str, failure: str
@@ -201,14 +208,17 @@ async def test_what_could_not_be_read_is_shown_once_the_server_answers(
     async def fail(route: Any) -> None:
         if failure == "is not reached":
             await route.abort()
+        elif failure == "has no new token" and "/console/session" not in route.request.url:
+            await route.fulfill(status=401, json={"kind": "Status", "code": 401, "message": "expired"})
         else:
             await route.fulfill(status=503, json={"kind": "Status", "code": 503, "message": "busy"})
 
-    await visit.page.route(path, fail)
+    message = FAILURES[failure]
+    for each in (path, "**/console/session"):
+        await visit.page.route(each, fail)
     await visit.show(view)
-    message = "The server cannot be reached." if failure == "is not reached" else "busy"
     await visit.page.get_by_text(message).wait_for()
-    await visit.page.unroute(path)
+    await visit.page.unroute_all()
     await visit.page.get_by_text(message).wait_for(state="detached")
     await visit.page.get_by_text("recovers").first.wait_for()
 

@@ -214,6 +214,7 @@ def test_a_login_that_keeps_a_session_is_not_used_if_there_is_one(page: Api, car
     assert log_in(page, proof, Cookie=f"{name}=guessed").status == 401
     assert log_in(page, {"token": "alice-token", "keepSession": True}).ok()["kept"] is False
     assert log_in(page, {"keepSession": True}, Cookie=cookie).ok()["kept"] is True
+    assert log_in(page, {"keepSession": True}).status == 204
 
 
 def test_logging_out_ends_the_session_with_all_copies_of_its_cookie(page: Api, carol: Api) -> None:

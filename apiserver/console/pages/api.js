@@ -1,6 +1,6 @@
 /** Requests to the API, as any other client makes them. */
 import { ROOT } from "./first_requests.js";
-import { currentToken, renew } from "./session.js";
+import { currentToken, login, renew } from "./session.js";
 
 export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -11,6 +11,9 @@ export const MERGE_PATCH = "application/merge-patch+json";
 export const FIELD_MANAGER = "console";
 // A browser opens no more connections to one host, so more requests at a time would only wait.
 const AT_A_TIME = 6;
+
+// The session may still be valid: then the request succeeds once there is a new token.
+const NOT_RENEWED = { code: 0, reason: "Unreachable", message: "The session could not be renewed yet." };
 
 /** The answer to a request that failed: a Status of the API, or what comes nearest to one. */
 export class ApiError extends Error {
@@ -48,7 +51,10 @@ export class ApiError extends Error {
  */
 export async function request(path, options = {}) {
   let answer = await send(path, options);
-  if (answer.status === 401 && (await renew())) answer = await send(path, options);
+  if (answer.status === 401) {
+    if (await renew()) answer = await send(path, options);
+    else if (!login.value.isWanted) throw new ApiError(NOT_RENEWED);
+  }
   const warnings = warningsOf(answer.headers.get("Warning"));
   if (warnings.length) options.onWarnings?.(warnings);
   if (answer.ok) return answer;

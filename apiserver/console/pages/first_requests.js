@@ -49,7 +49,7 @@ export function proofOfLink(code) {
   return { code, keepSession: true };
 }
 
-/** What the console offers, as /console/config says; null if the server does not answer. */
+/** What the console offers, as /console/config says; null if that is not known. */
 export function askForConfiguration() {
   const first = configuration;
   configuration = null;

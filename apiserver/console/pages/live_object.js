@@ -1,7 +1,7 @@
 /** One object, or the few of a list, kept up to date. */
 import { ApiError, getJson } from "./api.js";
 import { collectionPath, objectPath } from "./resource_types.js";
-import { mayPass, Retries } from "./retries.js";
+import { isTransient, Retries } from "./retries.js";
 import { signal, useEffect, useLayoutEffect, useMemo, useState } from "./vendor/preact.js";
 import { watch } from "./watches.js";
 
@@ -29,6 +29,12 @@ export class LiveObject {
     void this.load();
   }
 
+  /** Reads it again because somebody wants that, who sees that it has begun. */
+  retry() {
+    this.error.value = null;
+    void this.load();
+  }
+
   async load() {
     this.stop();
     this.retries.stop();
@@ -44,9 +50,10 @@ export class LiveObject {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (this.isClosed || number !== this.loads) return;
-      if (error.code === 404 && this.value.value) this.isDeleted.value = true;
-      else this.error.value = error;
-      if (mayPass(error.code)) this.retries.again();
+      const isDeleted = error.code === 404 && this.value.value;
+      if (isDeleted) this.isDeleted.value = true;
+      this.error.value = isDeleted ? null : error;
+      if (isTransient(error.code)) this.retries.again(error);
     }
   }
 
@@ -107,7 +114,7 @@ export function useLiveItems(path) {
     const fail = (/** @type {unknown} */ error) => {
       if (signal.aborted) return;
       setState({ items: null, error });
-      if (error instanceof ApiError && mayPass(error.code)) retries.again();
+      if (error instanceof ApiError && isTransient(error.code)) retries.again(error);
     };
     const read = async () => {
       const list = await getJson(path, { signal });

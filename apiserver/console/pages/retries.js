@@ -1,25 +1,25 @@
 /** Tries again what has failed. */
 
-const WAIT_MS = { first: 250, last: 4_000 };
+const FIRST_WAIT_MS = 250;
+// A server that cannot be reached may be there again soon; one that answers says how it is.
+const LONGEST_WAIT_MS = { unreachable: 4_000, answered: 30_000 };
+
+/** @typedef {{code: number, status: any}} Failure an answer; the code is 0 if there was none */
 
 /**
  * Whether a request that failed may succeed as it is: the server could not be reached, or was too busy.
  * @param {number} code of the answer; 0 if there was none
  */
-export function mayPass(code) {
+export function isTransient(code) {
   return code === 0 || code === 429 || code >= 500;
 }
 
 /** Runs a function again after a while, which grows with each failure in a row. */
 export class Retries {
-  /**
-   * @param {() => unknown} run
-   * @param {number} [longestMs]
-   */
-  constructor(run, longestMs = WAIT_MS.last) {
+  /** @param {() => unknown} run */
+  constructor(run) {
     this.run = run;
-    this.longestMs = longestMs;
-    this.waitMs = WAIT_MS.first;
+    this.waitMs = FIRST_WAIT_MS;
     this.timer = 0;
   }
 
@@ -28,23 +28,29 @@ export class Retries {
     return this.timer !== 0;
   }
 
-  /** Has it run, unless it will already. Not all pages at once: they may have lost the same server. */
-  again() {
+  /**
+   * Schedules the next run, unless one is scheduled. Not that of all pages at once: they may have lost the same server.
+   * @param {Failure} [failure] what has failed; by default the server cannot be reached
+   */
+  again(failure) {
     if (this.timer) return;
+    const longestMs = failure?.code ? LONGEST_WAIT_MS.answered : LONGEST_WAIT_MS.unreachable;
+    const askedMs = 1_000 * (failure?.status?.details?.retryAfterSeconds ?? 0);
+    const waitMs = Math.min(this.waitMs, longestMs) * (0.5 + Math.random() / 2);
     this.timer = setTimeout(
       () => {
         this.timer = 0;
         this.run();
       },
-      this.waitMs * (0.5 + Math.random() / 2),
+      Math.max(waitMs, askedMs),
     );
-    this.waitMs = Math.min(this.waitMs * 2, this.longestMs);
+    this.waitMs = Math.min(this.waitMs * 2, longestMs);
   }
 
   /** Notes that it has succeeded: it does not run again, and the next failure is the first one. */
   done() {
     this.stop();
-    this.waitMs = WAIT_MS.first;
+    this.waitMs = FIRST_WAIT_MS;
   }
 
   stop() {

@@ -3,7 +3,7 @@
  * Of each object it keeps what a row shows, so that 50,000 of them fit into a page.
  */
 import { ApiError, getJson, TABLE } from "./api.js";
-import { mayPass, Retries } from "./retries.js";
+import { isTransient, Retries } from "./retries.js";
 import { batch, signal } from "./vendor/preact.js";
 import { watch } from "./watches.js";
 
@@ -73,6 +73,7 @@ export class Rows {
         for (const row of page.rows) this.put(found, row);
         batch(() => {
           if (page.columnDefinitions?.length) this.columns.value = page.columnDefinitions;
+          this.error.value = null;
           this.expected.value = found.size + (page.metadata.remainingItemCount ?? 0);
           // A list that is read again stays on the screen until it is complete.
           if (!this.byKey.size || !next) this.byKey = found;
@@ -86,14 +87,11 @@ export class Rows {
       if (!(error instanceof ApiError)) throw error;
       this.error.value = error;
       this.isLoading.value = false;
-      if (mayPass(error.code)) this.retries.again();
+      if (isTransient(error.code)) this.retries.again(error);
       return;
     }
     this.retries.done();
-    batch(() => {
-      this.isLoading.value = false;
-      this.error.value = null;
-    });
+    this.isLoading.value = false;
     this.follow(version);
   }
 

@@ -3,7 +3,7 @@
  * read, brings a new one.
  */
 import { askForConfiguration, askForSession, codeInUrl, proofOfLink, ROOT } from "./first_requests.js";
-import { mayPass, Retries } from "./retries.js";
+import { isTransient, Retries } from "./retries.js";
 import { signal } from "./vendor/preact.js";
 
 /** @typedef {{username: string, groups: string[]}} User */
@@ -14,8 +14,6 @@ import { signal } from "./vendor/preact.js";
 // A token is renewed when so much of its life is over.
 const RENEWED_AFTER = 0.8;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
-// Of what nothing on the page waits for, between two attempts.
-const LONGEST_WAIT_MS = 30_000;
 
 /** The user; null before the login. */
 export const user = signal(/** @type {User | null} */ (null));
@@ -31,8 +29,10 @@ let token = "";
 let timer = 0;
 /** @type {Promise<boolean> | null} */
 let renewing = null;
-const configReads = new Retries(readConfig, LONGEST_WAIT_MS);
-const renewals = new Retries(renew, LONGEST_WAIT_MS);
+/** The code of a link that was not used yet, as the server could not say whether there is a session. */
+let waitingCode = "";
+const configReads = new Retries(readConfig);
+const renewals = new Retries(() => (waitingCode ? follow(waitingCode) : renew()));
 /** @type {Set<(token: string) => void>} */
 const onToken = new Set();
 
@@ -62,7 +62,7 @@ export async function begin() {
   const pending = answered.has("state") ? takePending() : null;
   if (pending && pending.state === answered.get("state")) return finishOidc(answered, pending);
   if (location.search) history.replaceState(null, "", location.pathname + location.hash);
-  await Promise.all([configured, open({}, "")]);
+  await Promise.all([configured, renew()]);
 }
 
 /** Reads what the console offers. What the page shows of it follows, also if that is known only later. */
@@ -89,6 +89,8 @@ function takeCode() {
 async function follow(code) {
   if (!user.value) {
     const answer = await askForSession(proofOfLink(code));
+    waitingCode = isTransient(answer.status) ? code : "";
+    if (waitingCode) renewals.again(failed(answer));
     if (!take(answer, true) || !answer.body.kept) return;
   }
   offeredCode.value = code;
@@ -114,9 +116,9 @@ function take({ status, body }, isForCode, reason) {
     return true;
   }
   const said = body.message ?? (status ? `The server answered ${status}.` : "The server cannot be reached.");
-  if (mayPass(status)) {
+  if (isTransient(status)) {
     // The session that there is may still be valid.
-    login.value = { isWanted: login.value.isWanted || !user.value, reason: said };
+    if (!user.value || login.value.isWanted) login.value = { isWanted: true, reason: said };
   } else if (!(isForCode && user.value)) {
     // A code that is refused ends no session that there is.
     login.value = { isWanted: true, reason: reason ?? (status === 204 ? "" : said) };
@@ -137,6 +139,7 @@ function begun(session) {
   login.value = { isWanted: false, reason: "" };
   clearTimeout(timer);
   renewals.done();
+  waitingCode = "";
   if (session.expiresAt) {
     const life = Date.parse(session.expiresAt) - Date.now();
     timer = setTimeout(renew, Math.min(Math.max(life * RENEWED_AFTER, 1_000), LONGEST_TIMER_MS));
@@ -153,10 +156,15 @@ export function renew() {
 }
 
 async function renewOnce() {
-  const isRenewed = await open({}, "Your session has ended. Log in again to go on.");
-  // It is not known yet whether the session has ended.
-  if (!isRenewed && !login.value.isWanted) renewals.again();
-  return isRenewed;
+  const answer = await askForSession({});
+  // It is not known yet whether there is a session.
+  if (isTransient(answer.status)) renewals.again(failed(answer));
+  return take(answer, false, user.value ? "Your session has ended. Log in again to go on." : "");
+}
+
+/** @param {import("./first_requests.js").Answer} answer */
+function failed({ status, body }) {
+  return { code: status, status: body };
 }
 
 /** Ends the session. The page begins anew, so that nothing which the user has seen stays in it. */

@@ -4,7 +4,7 @@
  */
 import { ApiError, request } from "./api.js";
 import { ROOT } from "./first_requests.js";
-import { mayPass, Retries } from "./retries.js";
+import { isTransient, Retries } from "./retries.js";
 import { base64url, currentToken, login, onNewToken, renew, user } from "./session.js";
 import { effect, signal } from "./vendor/preact.js";
 
@@ -133,7 +133,7 @@ function ended(watch, status) {
   if (status.code === 401) {
     waiting.add(watch);
     renew();
-  } else if (mayPass(status.code)) {
+  } else if (isTransient(status.code)) {
     const seconds = status.details?.retryAfterSeconds ?? 1;
     watch.timer = setTimeout(() => subscribe(watch), seconds * 1_000);
   } else watch.onEnd(new ApiError(status));

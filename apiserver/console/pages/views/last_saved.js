@@ -29,6 +29,8 @@ export async function undoSaved() {
     lastSaved.value = { ...saved, isUndone: true };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
+    // It was undone, or something else was saved, meanwhile.
+    if (lastSaved.value !== saved) return;
     const why = error.code === 409 ? "Somebody has changed it since, so it was not undone." : error.message;
     lastSaved.value = { ...saved, error: why };
   }

@@ -53,7 +53,7 @@ function ObjectView({ type, namespace, name }) {
     ...(saved && !saved.isUndone ? [{ keys: "u", text: "Undo what was saved last", run: undoSaved }] : []),
   ]);
   if (live.error.value)
-    return html`<div class="page"><${ErrorNotice} error=${live.error.value} onRetry=${() => live.load()} /></div>`;
+    return html`<div class="page"><${ErrorNotice} error=${live.error.value} onRetry=${() => live.retry()} /></div>`;
   if (!object) return html`<${Loading} />`;
   const tab = TABS.find(({ id }) => id === current) ?? TABS[0];
   const { metadata } = object;
@@ -87,11 +87,14 @@ function ObjectView({ type, namespace, name }) {
   </section>`;
 }
 
-/** Says that the last change was undone, and takes the focus that its button had: Tab goes on from there. */
+/** Says once that the last change was undone, and takes the focus that its button had: Tab goes on from there. */
 function Undone() {
   const notice = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     if (document.activeElement === document.body) notice.current?.focus();
+    return () => {
+      if (lastSaved.value?.isUndone) lastSaved.value = null;
+    };
   }, []);
   return html`<div class="notice" role="status" tabindex="-1" ref=${notice}>Undone.</div>`;
 }
