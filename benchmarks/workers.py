@@ -31,8 +31,9 @@ from benchmarks.workloads import (
 )
 
 WORKERS: Final = 2
-# More than in other workloads: so few clients as those have would be spread by chance.
+# More than in other workloads: the fewer there are, the less evenly they are spread over the workers.
 CONNECTIONS: Final = 128
+# Of the rate of one worker. Each worker also handles the watch events of the writes of all.
 READS_LEAST, WRITES_LEAST = 1.8, 1.5
 
 
