@@ -159,8 +159,8 @@ def has_marks(connection: sqlite3.Connection) -> bool:
 def clean(connection: sqlite3.Connection) -> None:
     """Rewrite the file of a segment, and its log, if they may contain what was deleted.
 
-    Raises OSError if another process reads the file. It is not rewritten meanwhile, nor a second time if that
-    process comes in between: its log would grow by the whole file each time.
+    Raises OSError if another process reads the file. The file is then not rewritten, and never a second time
+    for what was deleted before: SQLite's log would grow by the whole file each time.
     """
     execute = connection.execute
     marked = execute("SELECT until FROM purged WHERE scope = ?", (_UNCLEAN,)).fetchone()

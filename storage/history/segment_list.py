@@ -300,7 +300,7 @@ class SegmentList:
     def drop_old(self, before_ms: int, bytes_max: int) -> int:
         """Remove the oldest segments, but never the one that is written. Returns how many.
 
-        before_ms: of segments after which the next one was begun before, not counting those without states.
+        before_ms: a segment is removed if the next one that has states began before this time.
         bytes_max: the size of the others together.
         """
         count = 0
@@ -309,7 +309,7 @@ class SegmentList:
         with self.writing:
             while len(self.segments) > 1:
                 oldest = self.segments[0]
-                begun_ms = self._second_begun_ms()
+                begun_ms = self._next_states_begin_ms()
                 is_old = begun_ms is not None and begun_ms < before_ms
                 if not is_old and self.size_bytes <= bytes_max:
                     break
@@ -319,7 +319,7 @@ class SegmentList:
                     count += 1
         return count
 
-    def _second_begun_ms(self) -> int | None:
+    def _next_states_begin_ms(self) -> int | None:
         """Returns when the states after the oldest segment begin; None if there are none."""
         for segment in self.segments[1:]:
             with self.damage_of(segment):

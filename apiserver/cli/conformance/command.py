@@ -307,7 +307,7 @@ def _repeated(
 
 
 def _counter(total: int, label: str = "") -> Callable[[Result], None]:
-    """Returns what is called with each result, and shows on a terminal how many there are."""
+    """Returns a function to call with each result, which shows on a terminal how many there are."""
     shows = sys.stderr is not None and sys.stderr.isatty()
     numbers = itertools.count(1)
 
