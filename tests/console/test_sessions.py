@@ -148,6 +148,7 @@ async def test_a_revoked_token_asks_for_a_login_and_the_view_goes_on(visit: Visi
     api.post(CONFIG_MAPS, config_map("seen")).ok()
     await visit.log_in(token, view=LIST)
     await visit.page.get_by_text("seen").wait_for()
+    await visit.page.locator(".connection.live").wait_for()
     api.delete("/api/v1/namespaces/default/serviceaccounts/revoked").ok()
     await visit.show("#/object/core/v1/configmaps/default/seen")
     await visit.page.get_by_role("dialog").get_by_text(SESSION_ENDED).wait_for()
@@ -242,6 +243,8 @@ async def test_the_console_asks_what_it_offers_until_the_server_answers(visit: V
 async def test_a_session_ends_only_when_the_server_says_so(visit: Visit, api: Api) -> None:
     """It may be busy when the page asks for a new token, and the token is still valid then."""
     await visit.log_in(account_token(api, "renewing"), view=LIST)
+    # A browser reports a handshake that is refused as an error.
+    await visit.page.locator(".connection.live").wait_for()
     asked: asyncio.Queue[str] = asyncio.Queue()
 
     async def refuse(route: Any) -> None:

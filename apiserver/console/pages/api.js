@@ -1,6 +1,6 @@
 /** Requests to the API, as any other client makes them. */
 import { ROOT } from "./first_requests.js";
-import { currentToken, login, renew } from "./session.js";
+import { currentToken, login, renewRefused } from "./session.js";
 
 export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -50,9 +50,10 @@ export class ApiError extends Error {
  * @returns {Promise<Response>} a successful one
  */
 export async function request(path, options = {}) {
+  const sent = currentToken();
   let answer = await send(path, options);
   if (answer.status === 401) {
-    if (await renew()) answer = await send(path, options);
+    if (await renewRefused(sent)) answer = await send(path, options);
     else if (!login.value.isWanted) throw new ApiError(NOT_RENEWED);
   }
   const warnings = warningsOf(answer.headers.get("Warning"));

@@ -26,6 +26,8 @@ export const config = signal({ readOnly: false, oidc: null });
 export const offeredCode = signal("");
 
 let token = "";
+/** The last token that the server has refused. */
+let refusedToken = "";
 let timer = 0;
 /** @type {Promise<boolean> | null} */
 let renewing = null;
@@ -38,6 +40,11 @@ const onToken = new Set();
 
 export function currentToken() {
   return token;
+}
+
+/** Whether the server has refused the token, and there is no other one yet. */
+export function isTokenRefused() {
+  return token !== "" && token === refusedToken;
 }
 
 /**
@@ -135,6 +142,7 @@ function begun(session) {
     return;
   }
   token = session.token;
+  refusedToken = "";
   user.value = session.user;
   login.value = { isWanted: false, reason: "" };
   clearTimeout(timer);
@@ -145,6 +153,15 @@ function begun(session) {
     timer = setTimeout(renew, Math.min(Math.max(life * RENEWED_AFTER, 1_000), LONGEST_TIMER_MS));
   }
   for (const listener of onToken) listener(token);
+}
+
+/**
+ * Asks for a new token because the server has refused one. Returns as `renew`.
+ * @param {string} refused
+ */
+export function renewRefused(refused) {
+  refusedToken = refused;
+  return renew();
 }
 
 /** Asks for a new token by the cookie. Returns whether there is one; those who ask at once share the answer. */

@@ -5,7 +5,7 @@
 import { ApiError, request } from "./api.js";
 import { ROOT } from "./first_requests.js";
 import { isTransient, Retries } from "./retries.js";
-import { base64url, currentToken, login, onNewToken, renew, user } from "./session.js";
+import { base64url, currentToken, isTokenRefused, login, onNewToken, renewRefused, user } from "./session.js";
 import { effect, signal } from "./vendor/preact.js";
 
 const PROTOCOL = "watches.v1";
@@ -81,7 +81,8 @@ function subscribeWaiting() {
 }
 
 function connect() {
-  if (socket || connects.isWaiting || !user.value || login.value.isWanted) return;
+  // With a new token, it is called again.
+  if (socket || connects.isWaiting || !user.value || login.value.isWanted || isTokenRefused()) return;
   const url = new URL("console/watches", ROOT);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   const bearer = base64url(new TextEncoder().encode(currentToken()));
@@ -101,7 +102,7 @@ function connect() {
     connection.value = "interrupted";
     for (const each of watches.values()) waiting.add(each);
     watches.clear();
-    if (code === UNAUTHENTICATED) renew().then((is) => is && connect());
+    if (code === UNAUTHENTICATED) renewRefused(currentToken()).then((is) => is && connect());
     else if (waiting.size && hasOpened) connects.again();
     // A browser does not tell why a handshake has failed. If it was the token, a request gets a new one.
     else if (waiting.size) request("/version").then(reconnect, reconnect);
@@ -132,7 +133,7 @@ function ended(watch, status) {
   if (!status) return subscribe(watch);
   if (status.code === 401) {
     waiting.add(watch);
-    renew();
+    void renewRefused(currentToken());
   } else if (isTransient(status.code)) {
     const seconds = status.details?.retryAfterSeconds ?? 1;
     watch.timer = setTimeout(() => subscribe(watch), seconds * 1_000);
