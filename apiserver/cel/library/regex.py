@@ -1,5 +1,7 @@
 """The library that finds matches of patterns in strings. Source: k8s.io/apiserver
 pkg/cel/library/regex.go.
+
+The compiler passes constant patterns as `Regex`, compiled.
 """
 
 from __future__ import annotations
@@ -25,9 +27,6 @@ def _compiled(pattern: str | Regex) -> Regex:
         return compile_pattern(pattern)
     except InvalidPattern as invalid:
         raise EvaluationError(f"Illegal regex: {invalid}") from None
-
-
-# The compiler passes constant patterns compiled.
 
 
 def _find(text: str, pattern: str | Regex) -> str:
