@@ -163,7 +163,7 @@ def _history_handlers(
     from apiserver.registry.history.recent_changes import RecentChanges
 
     prefix = core.config.storage.etcd_prefix
-    reads = history.reads(core.registry, prefix, core.clock)
+    reads = history.reads(core.registry, core.clock)
     changes = RecentChanges(reads, history.log, core.served, prefix)
     handlers = PastHandlers(reads, changes, encoders, core.brand, authorize)
     purges = PurgeHandlers(Purges(reads, history.log, history.writes, core.registry, prefix))

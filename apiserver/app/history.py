@@ -25,7 +25,6 @@ from apiserver.storage.history.changes import PLAIN, Cipher
 from apiserver.storage.history.segment_list import DIRECTORY_LOCK, RECORDER_LOCK
 from apiserver.storage.history.undo_log import Limits, UndoLog
 from apiserver.storage.interface import Storage
-from apiserver.storage.keys import object_key, resource_prefix
 
 # Of a server that keeps everything in memory.
 MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -49,25 +48,16 @@ class History(NamedTuple):
     decode: StoredVersionDecoder
     note: Callable[[], bytes]
 
-    def reads(self, registry: Registry, prefix: str, clock: Callable[[], float]) -> PastReads:
-        """Returns what reads the history. prefix: of all keys."""
-        namespaces = resource_prefix(prefix, "", "namespaces")
-        return PastReads(
-            registry,
-            self.log,
-            self.access,
-            self.forms,
-            self.decode,
-            clock,
-            lambda name: object_key(namespaces, "", name),
-        )
+    def reads(self, registry: Registry, clock: Callable[[], float]) -> PastReads:
+        """Returns what reads the history. clock: seconds since 1970."""
+        return PastReads(registry, self.log, self.access, self.forms, self.decode, clock)
 
-    def tasks(self, registry: Registry, prefix: str, clock: Callable[[], float]) -> Iterator[BackgroundTask]:
-        """Yields what records changes, and drops old versions. prefix, clock: as for `reads`."""
+    def tasks(self, registry: Registry, clock: Callable[[], float]) -> Iterator[BackgroundTask]:
+        """Yields what records changes, and drops old versions. clock: seconds since 1970."""
         yield BackgroundTask("history", self.access.run)
         if self.recorder is None:
             return
-        past = self.reads(registry, prefix, clock)
+        past = self.reads(registry, clock)
         if self.directory is not None:
             endpoint = RecorderEndpoint(past, self.writes, self.directory)
             yield BackgroundTask("history-endpoint", endpoint.run)

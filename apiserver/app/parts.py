@@ -167,7 +167,7 @@ def build_parts(
 
 def _history_tasks(core: Core) -> Iterator[BackgroundTask]:
     if core.history is not None:
-        yield from core.history.tasks(core.registry, core.config.storage.etcd_prefix, core.clock)
+        yield from core.history.tasks(core.registry, core.clock)
 
 
 def _storage_state(core: Core) -> StorageStateMetrics:

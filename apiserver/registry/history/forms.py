@@ -11,7 +11,7 @@ import orjson
 from apiserver.registry.history.policy import HistoryPolicy
 from apiserver.registry.patch.merge_patch import is_same
 from apiserver.registry.stored_object import StoredObject
-from apiserver.storage.keys import resource_of, resource_prefix
+from apiserver.storage.keys import object_key, resource_of, resource_prefix
 
 _DIGEST_LENGTH: Final = 16
 # What is shown instead of a value; the digest tells whether two values are the same.
@@ -62,7 +62,10 @@ class RecordedForms:
     def __init__(self, prefix: str, key: bytes, policy: HistoryPolicy) -> None:
         self.policy = policy
         self._prefix = prefix
-        self._secrets, self._key = resource_prefix(prefix, "", "secrets"), key
+        self._secrets, self._namespaces = (
+            resource_prefix(prefix, "", resource) for resource in ("secrets", "namespaces")
+        )
+        self._key = key
 
     def of(self, key: str, found: StoredObject) -> bytes:
         """Returns what is recorded of an object; empty if it cannot be read.
@@ -80,6 +83,10 @@ class RecordedForms:
     def resource_of(self, key: str) -> str:
         """Returns the resource prefix of the key of an object, or of a prefix of such keys."""
         return resource_of(self._prefix, key) or ""
+
+    def namespace_key(self, name: str) -> str:
+        """Returns the key of a Namespace."""
+        return object_key(self._namespaces, "", name)
 
     def redacts(self, key: str) -> bool:
         """Whether objects with this key are not recorded as they are."""

@@ -129,10 +129,7 @@ class PastReads:
         forms: RecordedForms,
         decode: Callable[[Stored], StoredObject],
         clock: Callable[[], float],
-        namespace_key: Callable[[str], str],
     ) -> None:
-        """namespace_key: returns the key of a Namespace."""
-        self._namespace_key = namespace_key
         self._registry, self._cache = registry, registry.cache
         self._history, self._recorder, self._forms = history, recorder, forms
         self._decode, self._clock = decode, clock
@@ -368,7 +365,7 @@ class PastReads:
 
     def _begin_of_namespace(self, name: str) -> float:
         """Returns the revision at which a namespace was created; infinite if there is none."""
-        namespace = self._cache.get_cached(self._namespace_key(name))
+        namespace = self._cache.get_cached(self._forms.namespace_key(name))
         return math.inf if namespace is None else namespace.create_revision
 
     # ---- versions

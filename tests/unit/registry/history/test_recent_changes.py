@@ -60,7 +60,6 @@ class Reading:
             RecordedForms(PREFIX, b"k" * 32, HistoryPolicy((), PREFIX)),
             StoredVersionDecoder(OwnWrites(), prefix=PREFIX),
             lambda: 1_000.0,
-            lambda name: f"{PREFIX}/core/namespaces/{name}",
         )
         self._changes = RecentChanges(self.past, log, ServedTable(TABLE), PREFIX)
         self._closed = closed
