@@ -68,13 +68,14 @@ class SessionEndpoint:
             return
         try:
             document = await read_json_body(call)
-            if document.keys() <= {KEEP_SESSION} and not _sent_cookies(call):
+            proof, keeps_session = _proof(document)
+            if not proof and not _sent_cookies(call):
                 # The first thing that a page asks for is no failure.
                 await send(call, 204, b"", "")
                 return
             # The request has no deadline, as those of authenticated users have.
             async with asyncio.timeout(ANSWER_S):
-                session, is_kept = await self._session(call, document)
+                session, is_kept = await self._session(call, proof, keeps_session)
         except (BadRequest, Unauthorized):
             await self._failures.wait()
             raise
@@ -90,15 +91,11 @@ class SessionEndpoint:
                 await self._logins.log_out(cookie)
         await send(call, 204, b"", "", _clearing_cookie(call))
 
-    async def _session(self, call: ApiCall, document: Document) -> tuple[Session, bool]:
+    async def _session(self, call: ApiCall, proof: Document, keeps_session: bool) -> tuple[Session, bool]:
         """Returns a session, and whether it is that of the cookie.
 
         Raises BadRequest, Unauthorized, TooManyRequests, ServiceUnavailable, StorageError.
         """
-        proof = dict(document)
-        keeps_session = proof.pop(KEEP_SESSION, False)
-        if not isinstance(keeps_session, bool):
-            raise BadRequest(f"{KEEP_SESSION} must be true or false")
         if len(proof) > 1 or not proof.keys() <= self._login_methods.keys():
             methods = ", ".join(self._login_methods)
             raise BadRequest(f"the body must have at most one of the fields {methods}, and {KEEP_SESSION}")
@@ -162,6 +159,15 @@ class SessionEndpoint:
                 return {hdrs.SET_COOKIE: line}
         # That of an earlier login would be another user's.
         return _clearing_cookie(call)
+
+
+def _proof(document: Document) -> tuple[Document, bool]:
+    """Returns what somebody logs in with, and whether a session is kept. Raises BadRequest."""
+    proof = dict(document)
+    keeps_session = proof.pop(KEEP_SESSION, False)
+    if not isinstance(keeps_session, bool):
+        raise BadRequest(f"{KEEP_SESSION} must be true or false")
+    return proof, keeps_session
 
 
 def _described(session: Session) -> Document:

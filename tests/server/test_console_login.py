@@ -333,6 +333,7 @@ MALFORMED: Final[dict[str, tuple[bytes, int]]] = {
     "no object": (b'["a"]', 400),
     "two ways": (b'{"token":"alice-token","code":"a"}', 400),
     "keeping, perhaps": (b'{"token":"alice-token","keepSession":"yes"}', 400),
+    "keeping what there is, perhaps": (b'{"keepSession":[5]}', 400),
     "two ways, keeping": (b'{"token":"alice-token","code":"a","keepSession":true}', 400),
     "an unknown way": (b'{"password":"a"}', 400),
     "a field twice": (b'{"token":"a","token":"alice-token"}', 400),
