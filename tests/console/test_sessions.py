@@ -92,6 +92,25 @@ async def test_a_code_waits_until_it_is_known_that_there_is_no_session(visit: Vi
     await page.get_by_text("mutatingwebhookconfigurations").wait_for()
 
 
+async def test_a_code_that_waits_is_offered_to_whoever_logs_in_meanwhile(visit: Visit, api: Api) -> None:
+    page = visit.page
+
+    async def answer(route: Any) -> None:
+        if "keepSession" in (route.request.post_data or ""):
+            await route.fulfill(status=503, json={"message": "full"})
+        else:
+            await route.continue_()
+
+    await page.route("**/console/session", answer)
+    await visit.show(f"#code={code_of(api)}")
+    await page.get_by_role("alert").get_by_text("full").wait_for()
+    await page.get_by_label("Or paste a bearer token").fill("admin-token")
+    await page.get_by_role("button", name="Log in", exact=True).click()
+    await page.get_by_role("dialog", name="Another login").wait_for()
+    await page.get_by_role("button", name="Stay logged in").click()
+    await page.get_by_text("mutatingwebhookconfigurations").wait_for()
+
+
 async def test_a_link_takes_over_no_session(visit: Visit, api: Api) -> None:
     """Somebody else may have sent it, to see what the victim writes in the attacker's name."""
     await visit.log_in(account_token(api, "victim"), view=LIST)

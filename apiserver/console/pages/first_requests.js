@@ -14,12 +14,12 @@ export const DISCOVERY_LIST = "application/json;g=apidiscovery.k8s.io;v=v2;as=AP
  * @typedef {{keepSession?: boolean, code?: string, token?: string, oidc?: OidcAnswer}} Proof
  */
 /** @typedef {{code: string, verifier: string, redirectURI: string}} OidcAnswer */
-/** @typedef {{status: number, body: any}} Answer to a login; the status is 0 if the server cannot be reached */
+/** @typedef {{status: number, body: any}} Answer the status is 0 if the server cannot be reached */
 
 /**
  * What the console offers. It is also asked for so that there is a connection without credentials, on which discovery
  * then waits for no handshake.
- * @type {Promise<any> | null} null once somebody has taken it
+ * @type {Promise<Answer> | null} null once somebody has taken it
  */
 let configuration = readConfiguration();
 
@@ -49,7 +49,7 @@ export function proofOfLink(code) {
   return { code, keepSession: true };
 }
 
-/** What the console offers, as /console/config says; null if that is not known. */
+/** Asks what the console offers, as /console/config says. */
 export function askForConfiguration() {
   const first = configuration;
   configuration = null;
@@ -71,25 +71,28 @@ export function codeInUrl() {
   return new URLSearchParams(location.hash.slice(1)).get("code") ?? "";
 }
 
+/** @param {Proof} proof */
+function post(proof) {
+  const headers = { "Content-Type": "application/json" };
+  return answerTo("console/session", { method: "POST", headers, body: JSON.stringify(proof) });
+}
+
+function readConfiguration() {
+  return answerTo("console/config", { credentials: "omit" });
+}
+
 /**
- * @param {Proof} proof
+ * @param {string} path below the root of the API
+ * @param {RequestInit} options
  * @returns {Promise<Answer>}
  */
-async function post(proof) {
+async function answerTo(path, options) {
   try {
-    const answer = await fetch(new URL("console/session", ROOT), {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(proof),
-    });
+    const answer = await fetch(new URL(path, ROOT), options);
     return { status: answer.status, body: await answer.json().catch(() => ({})) };
   } catch {
     return { status: 0, body: {} };
   }
-}
-
-function readConfiguration() {
-  return read("/console/config", {}).catch(() => null);
 }
 
 /**

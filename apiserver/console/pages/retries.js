@@ -3,6 +3,8 @@
 const FIRST_WAIT_MS = 250;
 // A server that cannot be reached may be there again soon; one that answers says how it is.
 const LONGEST_WAIT_MS = { unreachable: 4_000, answered: 30_000 };
+// A server of somebody else's API may ask for anything.
+const LONGEST_ASKED_MS = 60_000;
 
 /** @typedef {{code: number, status: any}} Failure an answer; the code is 0 if there was none */
 
@@ -12,6 +14,15 @@ const LONGEST_WAIT_MS = { unreachable: 4_000, answered: 30_000 };
  */
 export function isTransient(code) {
   return code === 0 || code === 429 || code >= 500;
+}
+
+/**
+ * How long a server asks its client to wait, in milliseconds; 0 if it does not say.
+ * @param {any} status
+ */
+export function askedWaitMs(status) {
+  const seconds = Number(status?.details?.retryAfterSeconds);
+  return seconds > 0 ? Math.min(1_000 * seconds, LONGEST_ASKED_MS) : 0;
 }
 
 /** Runs a function again after a while, which grows with each failure in a row. */
@@ -35,14 +46,13 @@ export class Retries {
   again(failure) {
     if (this.timer) return;
     const longestMs = failure?.code ? LONGEST_WAIT_MS.answered : LONGEST_WAIT_MS.unreachable;
-    const askedMs = 1_000 * (failure?.status?.details?.retryAfterSeconds ?? 0);
     const waitMs = Math.min(this.waitMs, longestMs) * (0.5 + Math.random() / 2);
     this.timer = setTimeout(
       () => {
         this.timer = 0;
         this.run();
       },
-      Math.max(waitMs, askedMs),
+      askedWaitMs(failure?.status) + waitMs,
     );
     this.waitMs = Math.min(this.waitMs * 2, longestMs);
   }

@@ -31,10 +31,14 @@ let refusedToken = "";
 let timer = 0;
 /** @type {Promise<boolean> | null} */
 let renewing = null;
-/** The code of a link that was not used yet, as the server could not say whether there is a session. */
+/** The code of a link that was not used: there is a session, or the server could not say whether there is one. */
 let waitingCode = "";
 const configReads = new Retries(readConfig);
-const renewals = new Retries(() => (waitingCode ? follow(waitingCode) : renew()));
+const renewals = new Retries(() => {
+  const code = waitingCode;
+  waitingCode = "";
+  return code ? follow(code) : renew();
+});
 /** @type {Set<(token: string) => void>} */
 const onToken = new Set();
 
@@ -74,9 +78,9 @@ export async function begin() {
 
 /** Reads what the console offers. What the page shows of it follows, also if that is known only later. */
 async function readConfig() {
-  const found = await askForConfiguration();
-  if (found) config.value = found;
-  else configReads.again();
+  const answer = await askForConfiguration();
+  if (answer.status === 200) config.value = answer.body;
+  else configReads.again(failed(answer));
 }
 
 /** Takes a login code out of the URL; empty if there is none. */
@@ -94,13 +98,15 @@ function takeCode() {
  * @param {string} code
  */
 async function follow(code) {
-  if (!user.value) {
-    const answer = await askForSession(proofOfLink(code));
-    waitingCode = isTransient(answer.status) ? code : "";
-    if (waitingCode) renewals.again(failed(answer));
-    if (!take(answer, true) || !answer.body.kept) return;
+  if (user.value) {
+    offeredCode.value = code;
+    return;
   }
-  offeredCode.value = code;
+  const answer = await askForSession(proofOfLink(code));
+  const isBusy = isTransient(answer.status);
+  if (isBusy || answer.body.kept) waitingCode = code;
+  if (isBusy) renewals.again(failed(answer));
+  take(answer, true);
 }
 
 /**
@@ -147,6 +153,7 @@ function begun(session) {
   login.value = { isWanted: false, reason: "" };
   clearTimeout(timer);
   renewals.done();
+  offeredCode.value = waitingCode || offeredCode.value;
   waitingCode = "";
   if (session.expiresAt) {
     const life = Date.parse(session.expiresAt) - Date.now();

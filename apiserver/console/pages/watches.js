@@ -4,13 +4,14 @@
  */
 import { ApiError, request } from "./api.js";
 import { ROOT } from "./first_requests.js";
-import { isTransient, Retries } from "./retries.js";
+import { askedWaitMs, isTransient, Retries } from "./retries.js";
 import { base64url, currentToken, isTokenRefused, login, onNewToken, renewRefused, user } from "./session.js";
 import { effect, signal } from "./vendor/preact.js";
 
 const PROTOCOL = "watches.v1";
 // How the server closes a socket whose credentials are no longer valid.
 const UNAUTHENTICATED = 4401;
+const RESUMED_AFTER_MS = 1_000;
 
 /**
  * @typedef {object} Watch
@@ -33,6 +34,8 @@ const waiting = new Set();
 let lastId = 0;
 /** @type {WebSocket | null} */
 let socket = null;
+/** The last token that the socket was given. */
+let socketToken = "";
 const connects = new Retries(connect);
 
 /**
@@ -85,7 +88,8 @@ function connect() {
   if (socket || connects.isWaiting || !user.value || login.value.isWanted || isTokenRefused()) return;
   const url = new URL("console/watches", ROOT);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-  const bearer = base64url(new TextEncoder().encode(currentToken()));
+  socketToken = currentToken();
+  const bearer = base64url(new TextEncoder().encode(socketToken));
   const opened = new WebSocket(url, [PROTOCOL, `base64url.bearer.authorization.k8s.io.${bearer}`]);
   socket = opened;
   let hasOpened = false;
@@ -102,7 +106,7 @@ function connect() {
     connection.value = "interrupted";
     for (const each of watches.values()) waiting.add(each);
     watches.clear();
-    if (code === UNAUTHENTICATED) renewRefused(currentToken()).then((is) => is && connect());
+    if (code === UNAUTHENTICATED) renewRefused(socketToken).then((is) => is && connect());
     else if (waiting.size && hasOpened) connects.again();
     // A browser does not tell why a handshake has failed. If it was the token, a request gets a new one.
     else if (waiting.size) request("/version").then(reconnect, reconnect);
@@ -133,15 +137,15 @@ function ended(watch, status) {
   if (!status) return subscribe(watch);
   if (status.code === 401) {
     waiting.add(watch);
-    void renewRefused(currentToken());
+    void renewRefused(socketToken);
   } else if (isTransient(status.code)) {
-    const seconds = status.details?.retryAfterSeconds ?? 1;
-    watch.timer = setTimeout(() => subscribe(watch), seconds * 1_000);
+    watch.timer = setTimeout(() => subscribe(watch), askedWaitMs(status) || RESUMED_AFTER_MS);
   } else watch.onEnd(new ApiError(status));
 }
 
 onNewToken((token) => {
   if (socket?.readyState === WebSocket.OPEN) {
+    socketToken = token;
     send({ token });
     subscribeWaiting();
   }
