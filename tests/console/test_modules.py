@@ -269,7 +269,7 @@ async def test_an_object_that_is_deleted_while_the_server_is_busy_has_no_error(v
 
 async def test_servers_do_not_keep_the_page_waiting_for_ever(visit: Visit) -> None:
     """Nor make it ask without end: what it is told may come from a server of somebody else's API."""
-    asked = [None, 0, 1, 2.5, -5, 10**7, 1e300, "1", "soon", [], {}, True]
+    asked: list[Any] = [None, 0, 1, 2.5, -5, 10**7, 1e300, "1", "soon", [], {}, True]
     statuses = [{"details": {"retryAfterSeconds": each}} for each in asked]
     waits = await run(visit, "retries.js", "return m.askedWaitMs(c);", [{}, None, *statuses])
     assert waits == [0, 0, 0, 0, 1_000, 2_500, 0, 60_000, 60_000, 1_000, 0, 0, 0, 1_000]
