@@ -73,7 +73,7 @@ def first_expiry(pem: bytes) -> float:
 def certificates_in_der(pem: bytes) -> bytes:
     """Returns certificates one after the other in DER, as OpenSSL takes them.
 
-    They are those that all others who look into the text find, which need not be written as Go requires.
+    They are those that `first_expiry` looks into, which need not be written as Go requires.
     Raises ValueError if there is none, or one is invalid.
     """
     from cryptography.hazmat.primitives.serialization import Encoding

@@ -6,9 +6,9 @@ makes and reads them, answers with the result or the error of `make_server_keys`
 ms shorter, and an idle server is 11 MB smaller.
 
 The server imports the library with the first request that may need it (`endpoints.middleware`), or at the
-start for extensions, OIDC issuers and encryption in the store. Servers on etcd, with workers, or on other
-systems than Linux make the keys themselves; so does one whose child cannot be forked, or ends without an
-answer.
+start for extensions, OIDC issuers, encryption in the store and certificates by SNI. Servers on etcd, with
+workers, or on other systems than Linux make the keys themselves; so does one whose child cannot be forked,
+or ends without an answer.
 """
 
 from __future__ import annotations

@@ -185,7 +185,9 @@ class CertificateRenewal:
         options = self._config.serving
         directory, cert_dir = options.data_dir / "pki", options.cert_dir
         has_renewed = pki.renew(directory, certificate_names(self._config), cert_dir=cert_dir)
-        self.files = _own_files(paths(directory, cert_dir))
+        # Else the next time looks again; what was renewed is renewed.
+        with suppress(OSError, UnusableFile):
+            self.files = _own_files(paths(directory, cert_dir))
         return has_renewed
 
 
