@@ -196,11 +196,12 @@ class ForkRequests:
     def _note_started(self, id_: str, server: Server | None) -> bool:
         """Note a fork that has started, or that it has not; returns whether it is still wanted."""
         with self._lock:
-            if is_wanted := id_ in self._forks:
-                if server is None:
-                    del self._forks[id_]
-                else:
-                    self._forks[id_] = server
+            # `stop` does not see a fork that is noted after it has looked at all of them.
+            is_wanted = not self._is_stopped
+            if server is not None and is_wanted:
+                self._forks[id_] = server
+            else:
+                self._forks.pop(id_, None)
         return is_wanted
 
     def _end(self, id_: str) -> Document:

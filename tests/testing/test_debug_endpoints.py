@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import pytest
 from apiserver.meta.errors import ServiceUnavailable
 from apiserver.testing import ApiServer, ServerDidNotStart, ServerStopped, User
 from apiserver.testing.debug_endpoints import FORKS_MAX, ForkRequests, NoSuchFork
-from tests.support.eventually import until
+from tests.support.eventually import WITHIN_S, until
 
 CLOCK, FORKS = "/debug/clock", "/debug/forks"
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -155,6 +156,39 @@ def test_a_fork_that_starts_while_its_original_stops_is_refused() -> None:
     with pytest.raises(ServiceUnavailable, match="the server stops"):
         forks._start()
     assert started._runner is None
+
+
+class StopsSlowly(ApiServer):
+    """A fork that is stopped when another one has started. others: what starts that, once there is one."""
+
+    is_stopping = threading.Event()
+    others: Sequence[Future[Any]] = ()
+
+    def stop(self) -> None:
+        self.is_stopping.set()
+        wait(self.others, WITHIN_S)
+        super().stop()
+
+
+def test_a_fork_that_starts_while_another_one_is_being_stopped_is_refused() -> None:
+    first, second = StopsSlowly(), ApiServer()
+    starting_now = iter((first, second))
+
+    def fork() -> ApiServer:
+        server = next(starting_now)
+        if server is second:
+            first.is_stopping.wait(WITHIN_S)
+        return server.start()
+
+    forks = ForkRequests(fork)
+    forks._start()
+    with ThreadPoolExecutor(1) as threads:
+        starting = first.others = [threads.submit(forks._start)]
+        until(lambda: len(forks._forks) == 2)
+        forks.stop()
+        with pytest.raises(ServiceUnavailable, match="the server stops"):
+            starting[0].result()
+    assert [first._runner, second._runner] == [None, None]
 
 
 @pytest.mark.parametrize("error", [ServerDidNotStart("no port is free"), ServerStopped("fork")], ids=str)
