@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from importlib import import_module
 
 from apiserver.load.switch_interval import compute_in_thread
@@ -12,12 +11,13 @@ from apiserver.load.switch_interval import compute_in_thread
 class LateImport:
     """Modules that not every server needs, and whose import would hold up the event loop.
 
-    is_done: whether they have been imported. Then importing one again takes a microsecond.
+    is_done: whether `finish` has imported them. Then importing one again takes a microsecond. Before, another
+        thread may be importing them, for which an import would wait.
     """
 
     def __init__(self, *modules: str) -> None:
         self._modules = modules
-        self.is_done = sys.modules.keys() >= {*modules}
+        self.is_done = False
         self._importing: asyncio.Task[None] | None = None
 
     async def finish(self) -> None:

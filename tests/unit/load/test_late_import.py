@@ -6,14 +6,14 @@ import asyncio
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from apiserver.load.late_import import LateImport
 
 # Of the standard library, and used by nothing here.
-RARE: Final = "colorsys"
+RARE, AS_RARE = "colorsys", "nturl2path"
 
 
 class CountingExecutor(ThreadPoolExecutor):
@@ -45,7 +45,8 @@ async def test_callers_at_the_same_time_wait_for_one_import(executor: CountingEx
 
 
 async def test_an_import_goes_on_when_a_caller_gives_up(executor: CountingExecutor) -> None:
-    late = LateImport(RARE)
+    late = LateImport(AS_RARE)
+    assert AS_RARE not in sys.modules
     callers = [asyncio.create_task(late.finish()) for _ in range(2)]
     await asyncio.sleep(0)
     callers[0].cancel()
@@ -53,6 +54,7 @@ async def test_an_import_goes_on_when_a_caller_gives_up(executor: CountingExecut
     assert callers[0].cancelled()
     assert callers[1].exception() is None
     assert late.is_done
+    assert AS_RARE in sys.modules
     assert executor.jobs == 1
 
 
