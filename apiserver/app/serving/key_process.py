@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from apiserver.app.serving.pki import ClusterIdentity
 
 _GO: Final = b"\n"
+_IGNORED_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _MODULES: Final = ("apiserver.app.serving.pki", "apiserver.auth.authn.service_account_keys")
 
 
@@ -106,7 +107,7 @@ def _child(config: Config) -> KeyProcess | None:
     """Fork the child. Returns None if the system refuses it."""
     ours, theirs = socket.socketpair()
     # An interrupt that arrives before the child is in `_answer_once` would make it a second server.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED_SIGNALS)
     try:
         pid = os.fork()
         if not pid:
@@ -129,6 +130,9 @@ def _answer_once(
     """
     code = exit_codes.FAILURE
     try:
+        # Ctrl-C and systemd signal all processes of the server, which ends this one when it does not need it.
+        for number in _IGNORED_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         server.close()
         gc.disable()  # A collection would write to each object, and so copy the memory of the server.

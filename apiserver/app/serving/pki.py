@@ -248,8 +248,9 @@ def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None, wr
     _renew(pki, addresses, cert_dir, now, write_file)
     if not pki.service_account_key.exists():
         key = _generate_key()
-        write_file(pki.service_account_key, _private_pem(key))
+        # The public key first: where there is a private one, both are there.
         write_file(directory / "sa.pub", _public_pem(key.public_key()))
+        write_file(pki.service_account_key, _private_pem(key))
     return pki
 
 

@@ -1,7 +1,7 @@
 """The keys and certificates of one server, with all that a start has to know of their contents.
 
 To make keys, and to look into certificates, takes `cryptography`, whose import takes 10 MB of memory and some
-50 ms. So all of this is done once, at the start, by `make_server_keys`, whose result is plain data. The
+50 ms. So all of this is done at the start, by `make_server_keys`, whose result is plain data. The
 program `apiserver` with an embedded store lets a child process do it (`key_process`), and does not import the
 library for it.
 """

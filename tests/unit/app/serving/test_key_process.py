@@ -29,6 +29,10 @@ with key_process(config) as make:
 is_over.set()
 """
 _KILL: Final = "(child,) = psutil.Process().children(); child.kill(); child.wait()"
+_SIGNAL: Final = (
+    "import signal; (child,) = psutil.Process().children(); "
+    "child.send_signal(signal.SIGINT); child.send_signal(signal.SIGTERM)"
+)
 # Called by the system before `os.fork` returns, so that Python sees the signal behind it.
 _INTERRUPT: Final = """
 import ctypes, functools, os, signal
@@ -41,7 +45,8 @@ _THREAD: Final = "threading.Thread(target=is_over.wait).start()"
 CASES: Final = {
     "the child": ("", "pass", False),
     "this process, if the child has ended": ("", _KILL, True),
-    "this process, if the child was interrupted at once": (_INTERRUPT, "pass", True),
+    "the child, though it was interrupted at once": (_INTERRUPT, "pass", False),
+    "the child, though Ctrl-C or systemd signal it, too": ("", _SIGNAL, False),
     "this process, if it has threads": (_THREAD, "pass", True),
     "this process, if it has the library": ("import apiserver.app.serving.pki", "pass", True),
 }
