@@ -73,7 +73,7 @@ OTHERS: Final = {
     "curl": {"cacert", "data", "header", "request"},
     "docker": {"build", "detach", "name", "no-deps", "publish", "read-only", "rm", "tag", "tmpfs", "volume"},
     "etcd": {"election-timeout", "heartbeat-interval", "quota-backend-bytes", "trusted-ca-file"},
-    "etcdctl": {"cluster", "endpoints", "physical", "write-out"},
+    "etcdctl": {"cluster", "command-timeout", "endpoints", "physical", "write-out"},
     "etcdutl": {"bump-revision", "initial-advertise-peer-urls", "mark-compacted", "name"},
     "kubectl apply": {"filename", "force-conflicts"},
     "kubectl patch": {"patch"},
