@@ -52,8 +52,8 @@ def build_definitions(core: Core, webhooks: WebhookClient) -> DefinitionControll
     )
 
 
-def resource_factory(core: Core, webhook: Callable[[str, Document], Converter]) -> CustomResourceFactory:
-    """Returns a factory of the resources of definitions. webhook: see `CustomResourceFactory`."""
+def resource_factory(core: Core, converter: Callable[[str, Document], Converter]) -> CustomResourceFactory:
+    """Returns a factory of the resources of definitions. converter: see `CustomResourceFactory`."""
     # Imported at the first definition, as schemas, rules and columns take a megabyte.
     from apiserver.custom_resources.serving import resources
 
@@ -63,7 +63,7 @@ def resource_factory(core: Core, webhook: Callable[[str, Document], Converter]) 
         definitions=core.registry.cache,
         view_cache=FormCache(CONVERTED_BYTES_MAX, Lock()),
         offload=core.offload,
-        webhook=webhook,
+        converter=converter,
         timer=core.metrics.expressions,
     )
 

@@ -1,9 +1,9 @@
 """Records requests for auditing: applies the audit policy to each, and writes its events.
 
 `record` is the outermost middleware, around the one that turns errors into responses: it sees how each
-request ends. `begin` runs inside authentication, where the user is known. A request that is refused before
-(401), and a login to the console, have only the event that `_end` makes of their response; one that is
-refused later (403, 429) has those of any other request.
+request ends. `begin` runs inside authentication, where the user is known. For a request that is refused
+before (401), and for a login to the console, `_end` makes the only event; a request that is refused later
+(403, 429) has those of any other request.
 Source: k8s.io/apiserver, pkg/endpoints/filters/{audit,authn_audit,audit_init}.go.
 """
 

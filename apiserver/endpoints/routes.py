@@ -220,7 +220,7 @@ class Routes:
         if resource.goes_away:
             self._note_deprecated(call, resource)
         handle = self._handler_of(call, resource)
-        if not resource.codec.asks_webhook or call.info.verb in _OF_MANY:
+        if not resource.codec.has_converter or call.info.verb in _OF_MANY:
             await handle(call)
             return
         # Each step may wait for a conversion, and little else is done for one object.

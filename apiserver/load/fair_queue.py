@@ -25,7 +25,7 @@ class FairQueue(Generic[T]):
     __slots__ = ("_by_holder",)
 
     def __init__(self) -> None:
-        # Who is next comes first. Each has its items that go before the others, and the others.
+        # The holders in the order of their turns, each with its urgent items and its other items.
         self._by_holder: dict[str, tuple[deque[T], deque[T]]] = {}
 
     def __bool__(self) -> bool:

@@ -1,6 +1,6 @@
 """The declaration of each metric, from declarations.txt, and its stage in each release.
 
-Rows S09, S10, S13. Source: https://kubernetes.io/docs/reference/using-api/deprecation-policy/#deprecating-a-metric;
+Requirements S09, S10 and S13. Source: https://kubernetes.io/docs/reference/using-api/deprecation-policy/#deprecating-a-metric;
 k8s.io/component-base, metrics/metric.go; KEP-1209.
 """
 

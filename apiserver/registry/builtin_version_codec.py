@@ -50,7 +50,7 @@ class BuiltinCodec:
         self.stored_head = head_of(hub.api_version, hub.kind)
         self.stored_group_resource = hub.group_resource
         self.stored_kind = hub.kind
-        self.is_immediate, self.asks_webhook = True, False
+        self.is_immediate, self.has_converter = True, False
         self.converts_hub, self.is_identity = True, False
 
     def cached_view(self, stored: StoredObject) -> StoredObject | None:

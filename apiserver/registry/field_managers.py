@@ -97,7 +97,7 @@ class FieldManagers:
         A failed webhook fails an apply; other writes do not fail for lack of owners.
         """
         version = self.version(resource, subresource)
-        if not resource.codec.asks_webhook or not version.other_versions:
+        if not resource.codec.has_converter or not version.other_versions:
             return version
         others = version.other_versions
         assert isinstance(others, _Others)
@@ -196,7 +196,7 @@ class FieldManagers:
 
         name: of the field manager.
         """
-        to_write = self.version_to_write if resource.codec.asks_webhook else self.version
+        to_write = self.version_to_write if resource.codec.has_converter else self.version
         version = to_write(resource, subresource)
         manager = FieldManager(name, UPDATE, resource.api_version, subresource)
         updater = Updater(version, manager, self.now(subresource))
@@ -231,7 +231,7 @@ class FieldManagers:
         known: dict[InternalWriter, ManageFields] = resource.derived.setdefault(self._of_server, {})
         found = known.get(writer)
         if found is None:
-            if resource.codec.asks_webhook and writer.applied is None:
+            if resource.codec.has_converter and writer.applied is None:
                 return self.updater(self._seen(resource), writer.subresource, writer.manager)
             make = self._updated_by_server if writer.applied is None else self._applied_by_server
             found = known[writer] = make(self._seen(resource), writer)

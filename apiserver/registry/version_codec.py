@@ -49,7 +49,7 @@ class VersionCodec(Protocol):
         the object was stored.
     converts_hub: whether the hub version is not the client's.
     is_identity: whether objects are stored as clients see them, so that there is nothing to convert.
-    asks_webhook: whether a webhook converts between versions.
+    has_converter: whether a webhook, or a function of an extension, converts between versions.
     """
 
     @property
@@ -65,7 +65,7 @@ class VersionCodec(Protocol):
     @property
     def is_identity(self) -> bool: ...
     @property
-    def asks_webhook(self) -> bool: ...
+    def has_converter(self) -> bool: ...
 
     # ---- reading
 
@@ -157,7 +157,7 @@ class IdentityCodec:
     is_immediate: bool = True
     converts_hub: bool = False
     is_identity: bool = True
-    asks_webhook: bool = False
+    has_converter: bool = False
 
     def cached_view(self, stored: StoredObject) -> StoredObject:
         return stored

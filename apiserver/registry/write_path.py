@@ -116,7 +116,7 @@ class WritePath:
         warnings = [*proposed.warnings]
         try:
             place = partial(write_stages.place, request, proposed, document, self._manage_fields(request))
-            if size is SizeClass.SMALL and not codec.asks_webhook:
+            if size is SizeClass.SMALL and not codec.has_converter:
                 place()
             else:
                 await run_converting(offload, size, place)
@@ -326,7 +326,7 @@ class WritePath:
         size, size_bytes = _size(request), len(hub.tail)
         if size_bytes > LARGE_BYTES:
             size = max(size, size_class(size_bytes))
-        if size is SizeClass.SMALL and not resource.codec.asks_webhook:
+        if size is SizeClass.SMALL and not resource.codec.has_converter:
             old, proposed = propose()
         else:
             old, proposed = await run_converting(offload, size, propose)

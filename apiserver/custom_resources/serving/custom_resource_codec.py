@@ -130,7 +130,7 @@ class DefinitionVersions:
 
     schemas: those of each version, by its name.
     storage_version: the name of the current one.
-    webhook: converts; if None, versions differ in name only.
+    converter: a webhook or the functions of an extension; None if the versions differ only in `apiVersion`.
     offload: decides where large objects are pruned, defaulted and converted.
     api_versions: by version, as `example.com/v1`. heads: the bytes that encoded objects of each version begin
         with.
@@ -140,7 +140,7 @@ class DefinitionVersions:
     kind: str
     schemas: Mapping[str, VersionChanges]
     storage_version: str
-    webhook: Converter | None
+    converter: Converter | None
     view_cache: ViewCache
     offload: Offload
     guards: CreationGuards
@@ -194,13 +194,13 @@ class CustomResourceCodec:
         self.stored_head = versions.heads[versions.storage_version]
         self.stored_group_resource = versions.group_resource
         self.stored_kind = versions.kind
-        self.is_immediate, self.asks_webhook = False, versions.webhook is not None
+        self.is_immediate, self.has_converter = False, versions.converter is not None
         self.converts_hub = self.is_identity = False
         # Marks objects that have been found to conform to this codec's schema.
         self._id = next(_codec_ids)
         # Of views in the cache. An object, since a view may outlive the definition.
         self._cache_key = object()
-        # The conversions by the webhook that are under way, by each of their objects.
+        # The conversions that are under way, by each of their objects.
         self._conversions: dict[StoredObject, asyncio.Task[Mapping[StoredObject, StoredObject]]] = {}
 
     # ---- reading
@@ -211,7 +211,7 @@ class CustomResourceCodec:
         if stored.forms is not None and (cached := stored.forms.get(self._cache_key)) is not None:
             view: StoredObject = cached
             return view
-        if self._needs_webhook(stored) or self._size(stored) is not SizeClass.SMALL:
+        if self._needs_converter(stored) or self._size(stored) is not SizeClass.SMALL:
             return None
         return self._view(stored)
 
@@ -224,11 +224,11 @@ class CustomResourceCodec:
         default_bytes = 0 if version is None else self._versions.schemas[version].default_bytes()
         return size_class_of_defaults(stored.tail, default_bytes) if default_bytes else SizeClass.SMALL
 
-    def _needs_webhook(self, stored: StoredObject) -> bool:
-        return self._versions.webhook is not None and stored.head != self._head
+    def _needs_converter(self, stored: StoredObject) -> bool:
+        return self._versions.converter is not None and stored.head != self._head
 
     def _view(self, stored: StoredObject) -> StoredObject:
-        """Returns the view of an object that needs no webhook."""
+        """Returns the view of an object that needs no converter."""
         if stored.head == self._head:
             return self._view_of_same_version(stored)
         document = self._versions.with_type(self._version, self._decode(stored))
@@ -280,7 +280,7 @@ class CustomResourceCodec:
         self._versions.view_cache.put(stored, self._cache_key, view, len(view.tail))
         return view
 
-    # ---- by the webhook, or in a thread
+    # ---- by the converter, or in a thread
 
     async def _converted(self, objects: Sequence[StoredObject]) -> Mapping[StoredObject, StoredObject]:
         """Returns the views of objects; concurrent requests for the same object share a conversion."""
@@ -305,21 +305,21 @@ class CustomResourceCodec:
         offload = self._versions.offload
         views: dict[StoredObject, StoredObject] = {}
         # In most lists, they are all of one kind.
-        head, has_webhook = self._head, self._versions.webhook is not None
-        others = [each for each in objects if each.head != head] if has_webhook else []
+        head, has_converter = self._head, self._versions.converter is not None
+        others = [each for each in objects if each.head != head] if has_converter else []
         if len(others) < len(objects):
             for stored in objects:
-                if not self._needs_webhook(stored):
+                if not self._needs_converter(stored):
                     views[stored] = await offload.run_begun(self._size(stored), self._view, stored)
         for begin in range(0, len(others), CONVERTED_AT_ONCE):
-            views |= await self._convert_by_webhook(others[begin : begin + CONVERTED_AT_ONCE])
+            views |= await self._convert_others(others[begin : begin + CONVERTED_AT_ONCE])
         return views
 
-    async def _convert_by_webhook(self, objects: Sequence[StoredObject]) -> dict[StoredObject, StoredObject]:
-        assert self._versions.webhook is not None
+    async def _convert_others(self, objects: Sequence[StoredObject]) -> dict[StoredObject, StoredObject]:
+        assert self._versions.converter is not None
         offload = self._versions.offload
         documents = await _in_turns(self._decode, objects, offload, self._size)
-        converted = await self._versions.webhook.convert(
+        converted = await self._versions.converter.convert(
             documents, self._versions.api_versions[self._version]
         )
         views: dict[StoredObject, StoredObject] = {}
@@ -337,7 +337,7 @@ class CustomResourceCodec:
                     views[stored] = await offload.run_begun(size_class(len(encoded)), work)
         except TooDeep:
             raise ServiceUnavailable(
-                f"conversion webhook for {self._versions.kind} returned an object that is nested too deeply"
+                f"the conversion of {self._versions.kind} returned an object that is nested too deeply"
             ) from None
         return views
 
@@ -360,9 +360,9 @@ class CustomResourceCodec:
 
     async def converted(self, documents: Sequence[Document]) -> Sequence[Document]:
         versions = self._versions
-        if versions.webhook is None:
+        if versions.converter is None:
             return [versions.with_type(self._version, document) for document in documents]
-        return await versions.webhook.convert(documents, versions.api_versions[self._version])
+        return await versions.converter.convert(documents, versions.api_versions[self._version])
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
         return hub
@@ -388,11 +388,11 @@ class CustomResourceCodec:
             raise TooDeep from None
         size = size_class(len(text))
         stored: Document = await versions.offload.run_begun(size, orjson.loads, text)
-        if versions.webhook is None:
+        if versions.converter is None:
             stored = versions.with_type(versions.storage_version, stored)
         else:
             desired = versions.api_versions[versions.storage_version]
-            [stored] = await versions.webhook.convert([stored], desired)
+            [stored] = await versions.converter.convert([stored], desired)
             size = size_class_of_document(stored)
         await versions.offload.run_begun(size, versions.prune, versions.storage_version, stored)
         return stored

@@ -59,7 +59,7 @@ class CustomResourceFactory:
     meta: gets the schema of ObjectMeta. definitions: reads definitions by their keys.
     view_cache: caches the views of objects that differ from the stored ones.
     offload: decides where large objects are processed.
-    webhook: makes a converter, given the name of the definition and its `spec.conversion.webhook`.
+    converter: makes a converter, given the name of the definition and its `spec.conversion.webhook`.
     timer: measures validation rules.
     """
 
@@ -68,7 +68,7 @@ class CustomResourceFactory:
     definitions: DefinitionReader
     view_cache: ViewCache
     offload: Offload
-    webhook: Callable[[str, Document], Converter]
+    converter: Callable[[str, Document], Converter]
     timer: ExpressionTimer = NULL_TIMER
 
     def create(self, stored: StoredObject, definition: Document) -> DefinedResources:
@@ -94,7 +94,7 @@ class CustomResourceFactory:
             kind=spec["names"]["kind"],
             schemas=schemas,
             storage_version=definitions.storage_version(spec),
-            webhook=self.webhook(name, conversion.get("webhook") or {}) if converts else None,
+            converter=self.converter(name, conversion.get("webhook") or {}) if converts else None,
             view_cache=self.view_cache,
             offload=self.offload,
             guards=CreationGuards(group_resource, stored.key, self.definitions),

@@ -28,7 +28,7 @@ from apiserver.endpoints.flowcontrol.work_estimates import ONE_SEAT, WorkEstimat
 from apiserver.load.user_shares import SHARE_OF_FREE
 from apiserver.meta.vocabulary import RequestInfo, UserInfo
 
-# How long a request is taken to last before that is known.
+# The assumed duration of a request until it ends.
 SERVICE_S: Final = 0.003
 # A level is calm while no more of its seats are in use. No flow can have more than its share then.
 CALM_PART: Final = 1 / 2

@@ -1,4 +1,4 @@
-"""Computes the status of a simulated pod from its stages and the time. Pure.
+"""Computes the status of a simulated pod from its stages, its status before and the time. Pure.
 
 All state is in the status itself: a new leader, or a restarted server, continues where another has stopped. A
 step starts a container at most once, so that watchers see that it ran.

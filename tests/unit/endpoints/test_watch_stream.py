@@ -65,7 +65,7 @@ def _resource() -> ServedResource:
         kind="Widget",
         schemas=dict.fromkeys(("v1", "v2"), FakeSchema(_unchanged, _unchanged, _unchanged)),
         storage_version="v1",
-        webhook=_Webhook(),
+        converter=_Webhook(),
         view_cache=FormCaches().objects,
         offload=OFFLOAD,
         guards=CreationGuards(group_resource, "/definition", cast(DefinitionReader, None)),

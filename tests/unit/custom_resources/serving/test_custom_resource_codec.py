@@ -98,7 +98,7 @@ OFFLOAD: Final = Offload()
 def _versions(
     *,
     stored: str = "v1",
-    webhook: _Webhook | None = None,
+    converter: _Webhook | None = None,
     view_cache: _ViewCache | None = None,
     v1: Callable[[Document], bool] | None = None,
 ) -> DefinitionVersions:
@@ -110,7 +110,7 @@ def _versions(
             "v2": _schema({"b", "both"}, {"b": "late"}),
         },
         storage_version=stored,
-        webhook=webhook,
+        converter=converter,
         view_cache=view_cache or _ViewCache(),
         offload=OFFLOAD,
         guards=_guards(_Cache(None, None)),
@@ -130,7 +130,7 @@ def _python_calls(frames: list[str]) -> Callable[[FrameType, str, Any], None]:
 
 
 async def test_a_converted_object_that_is_not_pruned_is_encoded_once() -> None:
-    codec = CustomResourceCodec(_versions(webhook=_Webhook()), "v2")
+    codec = CustomResourceCodec(_versions(converter=_Webhook()), "v2")
     objects = [_found("v1", a="x") for _ in range(10)]
     names: list[str] = []
     sys.setprofile(_python_calls(names))
@@ -200,7 +200,7 @@ def test_a_view_conforms_to_the_schema_of_its_version(
 
 async def test_a_webhook_converts_all_objects_at_once_and_each_once() -> None:
     webhook = _Webhook()
-    codec = CustomResourceCodec(_versions(webhook=webhook), "v2")
+    codec = CustomResourceCodec(_versions(converter=webhook), "v2")
     objects = [_found("v1", a="1"), _found("v2", b="2"), _found("v1", a="3")]
     assert codec.cached_view(objects[0]) is None
     views = await codec.views(objects, OFFLOAD)
@@ -235,7 +235,7 @@ async def test_large_objects_are_pruned_in_a_thread_once_for_all_who_wait() -> N
 
 async def test_large_objects_are_converted_beside_small_ones_and_in_their_order() -> None:
     webhook = _Webhook()
-    codec = CustomResourceCodec(_versions(webhook=webhook), "v2")
+    codec = CustomResourceCodec(_versions(converter=webhook), "v2")
     found = [_found("v1", a="1"), _found("v2", b=LARGE), _found("v1", a=LARGE), _found("v2", b="2")]
     views = await codec.views(found, OFFLOAD)
     assert [each.document()["spec"]["b"] for each in views] == ["1", LARGE, LARGE, "2"]
@@ -247,7 +247,7 @@ async def test_objects_are_encoded_in_the_storage_version() -> None:
     assert orjson.loads(await CustomResourceCodec(_versions(), "v1").encode(document)) == document
     renamed = orjson.loads(await CustomResourceCodec(_versions(stored="v2"), "v1").encode(document))
     assert (renamed["apiVersion"], renamed["spec"]) == (f"{GROUP}/v2", {}), "it has the client's defaults"
-    by_webhook = CustomResourceCodec(_versions(stored="v2", webhook=_Webhook()), "v1")
+    by_webhook = CustomResourceCodec(_versions(stored="v2", converter=_Webhook()), "v1")
     converted = orjson.loads(await by_webhook.encode(document))
     assert (converted["apiVersion"], converted["spec"]) == (f"{GROUP}/v2", {"b": "x"})
     assert orjson.dumps(document) == before
@@ -258,7 +258,7 @@ async def test_what_admission_sees_in_another_version_is_neither_pruned_nor_defa
     document = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec}
     [renamed] = await CustomResourceCodec(_versions(), "v2").converted([document])
     assert renamed == document | {"apiVersion": f"{GROUP}/v2"}
-    [by_webhook] = await CustomResourceCodec(_versions(webhook=_Webhook()), "v2").converted([document])
+    [by_webhook] = await CustomResourceCodec(_versions(converter=_Webhook()), "v2").converted([document])
     assert (by_webhook["apiVersion"], by_webhook["spec"]) == (f"{GROUP}/v2", {"b": "x"})
 
 

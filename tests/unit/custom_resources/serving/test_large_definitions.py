@@ -51,7 +51,7 @@ def factory_of(offload: Offload) -> CustomResourceFactory:
         definitions=cast(DefinitionReader, None),
         view_cache=FormCaches().objects,
         offload=offload,
-        webhook=lambda *_: pytest.fail("there is none"),
+        converter=lambda *_: pytest.fail("there is none"),
     )
 
 
