@@ -217,6 +217,21 @@ def test_failures_are_counted(api: Api, mode: str) -> None:
     assert grown == {"fails_after_a_change": (1, 0), "is_ignored": (1, 1), "makes_another_kind": (1, 0)}
 
 
+@pytest.mark.parametrize(("mode", "is_own"), [("inline", True), ("process", False)])
+@pytest.mark.parametrize("case", ["changes_nothing", "returns_false"])
+def test_only_the_time_of_an_inline_function_is_the_servers_own(
+    api: Api, case: str, mode: str, is_own: bool
+) -> None:
+    def not_own_s() -> float:
+        names = ("request_duration", "request_sli_duration")
+        all_s, own_s = (metric(api, f"apiserver_{each}_seconds_sum", resource="configmaps") for each in names)
+        return all_s - own_s
+
+    before_s = not_own_s()
+    post(api, case, mode)
+    assert (not_own_s() - before_s < 1e-9) == is_own
+
+
 def test_an_inline_function_that_takes_too_long_runs_in_the_worker_after_three_times(
     api: Api, server: ServerProcess
 ) -> None:

@@ -40,7 +40,7 @@ ATTEMPTS: Final = 5
 # By the extension, what its function adds to a write, in microseconds.
 BOUNDS_US: Final = {"inline": 20, "process": 250}
 # How many Python functions are called for an inline function, with the function and the admission chain.
-INLINE_CALLS_MAX: Final = 18
+INLINE_CALLS_MAX: Final = 14
 
 
 @pytest.mark.parametrize("extension", ["inline", "validating"])

@@ -146,27 +146,63 @@ class ExtensionPlugin(Plugin):
 
     # ---- calling one
 
-    async def _ask(
+    async def _called_in_worker(
         self, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite
-    ) -> FunctionAnswer:
-        """Call a function. The object is then as it was, even if the function has changed it.
+    ) -> Mapping[str, Any]:
+        """Call a function in its process. Returns its result; raises as `_called_inline`."""
+        attributes, wants = write.attributes, hook.info.wants
+        remaining_s = None if attributes.deadline is None else attributes.remaining_s()
+        call = await self._call_without_objects(wants, write, resource) if wants else {}
+        await _add_objects(call, wants, write, resource)
+        return await hook.call(call, remaining_s, waiting=attributes.without_slot())
 
-        Raises HookFailed, and ApiError if the call is not possible for a reason outside the function.
+    async def _called_inline(
+        self, function: InlineFunction, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite
+    ) -> Mapping[str, Any]:
+        """Call a function on the object itself, or on a copy if that is shared or has another version.
+
+        Returns its result. The object is then as it was, even if the function has changed it. Raises
+        HookFailed, and ApiError if the call is not possible for a reason outside the function.
         """
-        inline = hook.inline
-        if inline is None:
-            result = await self._called_in_worker(hook, resource, write)
+        attributes, wants = write.attributes, function.info.wants
+        if attributes.deadline is not None:
+            attributes.remaining_s()
+        call = await self._call_without_objects(wants, write, resource) if wants else {}
+        is_deletion = write.new is None
+        subject = write.old if is_deletion else write.new
+        if subject is None:  # Of a collection whose objects are not known.
+            encoded = b"null"
         else:
-            if write.attributes.deadline is not None:
-                write.attributes.remaining_s()
-            wants = inline.info.wants
-            call = await self._call_without_objects(wants, write, resource) if wants else {}
-            try:
-                result = await _called_inline(inline, call, write, resource)
-            except HookFailed as failed:
-                raise hook.failed(failed) from None
-        if not result:
-            return answers.NO_CHANGE
+            encoded = await write.encoded(subject, resource, is_old=is_deletion)
+        is_copy = is_deletion or resource is not write.shown_as_is
+        if is_copy:
+            subject = await write.offload.run_begun(size_class(len(encoded)), orjson.loads, encoded)
+        if is_deletion:
+            call["oldObject"] = subject
+        else:
+            call["object"] = subject
+            if "old" in wants and write.old is not None:
+                call["oldObject"] = orjson.loads(await write.encoded(write.old, resource, is_old=True))
+        meta = None if is_copy or subject is None else subject["metadata"]
+        is_intact = False
+        try:
+            result, is_intact = function.call(call, encoded)
+            # What the function has put into its result may be shared with others, too.
+            decoded: Mapping[str, Any] = orjson.loads(orjson.dumps(result)) if result else result
+            return decoded
+        except HookFailed as failed:
+            raise hook.failed(failed) from None
+        finally:
+            if meta is not None and not is_intact and not _is_encoded(subject, encoded):
+                before = orjson.loads(encoded)
+                # The write path refers to it.
+                meta.clear()
+                meta.update(before["metadata"])
+                before["metadata"] = meta
+                write.replace(before)
+
+    def _answer(self, hook: ExtensionHook, result: Mapping[str, Any], write: ReviewedWrite) -> FunctionAnswer:
+        """Returns the answer in the result of a function. Raises HookFailed if there is none."""
         try:
             answer = answers.read(result)
         except InvalidAnswer as invalid:
@@ -174,15 +210,6 @@ class ExtensionPlugin(Plugin):
         for key, value in answer.audit_annotations.items():
             write.attributes.annotate(f"{hook.extension}/{key}", value)
         return answer
-
-    async def _called_in_worker(
-        self, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite
-    ) -> Mapping[str, Any]:
-        attributes, wants = write.attributes, hook.info.wants
-        remaining_s = None if attributes.deadline is None else attributes.remaining_s()
-        call = await self._call_without_objects(wants, write, resource) if wants else {}
-        await _add_objects(call, wants, write, resource)
-        return await hook.call(call, remaining_s, waiting=attributes.without_slot())
 
     async def _call_without_objects(
         self, wants: Collection[str], write: ReviewedWrite, resource: ServedResource
@@ -208,45 +235,6 @@ class ExtensionPlugin(Plugin):
             f"{hook.extension}/{hook.info.name}",
         )
         return ReviewOutcome([str(failed)] if hook.info.on_error is OnError.WARN else ())
-
-
-async def _called_inline(
-    function: InlineFunction, call: dict[str, Any], write: ReviewedWrite, resource: ServedResource
-) -> Mapping[str, Any]:
-    """Call a function on the object itself, or on a copy if that is shared or has another version.
-
-    call: without objects.
-    """
-    is_deletion = write.new is None
-    subject = write.old if is_deletion else write.new
-    if subject is None:  # Of a collection whose objects are not known.
-        encoded = b"null"
-    else:
-        encoded = await write.encoded(subject, resource, is_old=is_deletion)
-    is_copy = is_deletion or resource is not write.shown_as_is
-    if is_copy:
-        subject = await write.offload.run_begun(size_class(len(encoded)), orjson.loads, encoded)
-    if is_deletion:
-        call["oldObject"] = subject
-    else:
-        call["object"] = subject
-        if "old" in function.info.wants and write.old is not None:
-            call["oldObject"] = orjson.loads(await write.encoded(write.old, resource, is_old=True))
-    meta = None if is_copy or subject is None else subject["metadata"]
-    is_intact = False
-    try:
-        result, is_intact = function.call(call, encoded)
-        # What the function has put into its result may be shared with others, too.
-        decoded: Mapping[str, Any] = orjson.loads(orjson.dumps(result)) if result else result
-        return decoded
-    finally:
-        if meta is not None and not is_intact and not _is_encoded(subject, encoded):
-            before = orjson.loads(encoded)
-            # The write path refers to it.
-            meta.clear()
-            meta.update(before["metadata"])
-            before["metadata"] = meta
-            write.replace(before)
 
 
 def _is_encoded(document: Document | None, encoded: bytes) -> bool:
@@ -315,18 +303,24 @@ class MutatingExtension(ExtensionPlugin):
         hook, (number, resource) = function.hook, matched[function]
         if function.is_selective and not await self._is_called(function, write, resource):
             return None
+        inline = hook.inline
         began = perf_counter()
         try:
-            answer = await self._ask(hook, resource, write)
-            # Most functions change few objects.
-            is_unchanged = answer is answers.NO_CHANGE
-            outcome = NOTHING if is_unchanged else await _mutated(hook, answer, write, resource)
+            if inline is None:
+                result = await self._called_in_worker(hook, resource, write)
+            else:
+                result = await self._called_inline(inline, hook, resource, write)
+            outcome = NOTHING  # Most functions change few objects.
+            if result:
+                outcome = await _mutated(hook, self._answer(hook, result, write), write, resource)
         except HookFailed as failed:
             outcome = self._failed(failed, hook, write, number)
         except ApiError as error:
             outcome = ReviewOutcome((), error)
         finally:
-            write.attributes.waited("mutating-extension", perf_counter() - began)
+            # In this process, it is the server's own time.
+            if inline is None:
+                write.attributes.waited("mutating-extension", perf_counter() - began)
         if write.attributes.audit is not None:
             told = {"extension": hook.extension, "hook": hook.info.name, "mutated": outcome.has_changed}
             annotation = f"{self.annotation_prefix}{_turn(write, number)}"
@@ -386,29 +380,40 @@ class ValidatingExtension(ExtensionPlugin):
     ) -> Sequence[str] | None:
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         calls = []
+        has_inline_only = True
         for each, (_, resource) in self._functions_of(write).items():
             if not each.is_selective or await self._is_called(each, write, resource):
-                calls.append((each.hook, resource))
+                inline = each.hook.inline
+                has_inline_only = has_inline_only and inline is not None
+                calls.append((each.hook, inline, resource))
         if not calls:
             return None
         began = perf_counter()
         try:
             return await call_together(calls, partial(self._call, write))
         finally:
-            attributes.waited("validating-extension", perf_counter() - began)
+            if not has_inline_only:
+                attributes.waited("validating-extension", perf_counter() - began)
 
     async def _call(
-        self, write: ReviewedWrite, call: tuple[ExtensionHook, ServedResource], index: int
+        self,
+        write: ReviewedWrite,
+        call: tuple[ExtensionHook, InlineFunction | None, ServedResource],
+        index: int,
     ) -> ReviewOutcome:
         """Call one function. index: its index among those that are called."""
-        hook, resource = call
+        hook, inline, resource = call
         try:
-            answer = await self._ask(hook, resource, write)
+            if inline is None:
+                result = await self._called_in_worker(hook, resource, write)
+            else:
+                result = await self._called_inline(inline, hook, resource, write)
+            if not result:  # As most functions say of most writes.
+                return NOTHING
+            answer = self._answer(hook, result, write)
         except HookFailed as failed:
             return self._failed(failed, hook, write, index)
         except ApiError as error:
             return ReviewOutcome((), error)
-        if answer is answers.NO_CHANGE:
-            return NOTHING
         denial = answer.denial
         return ReviewOutcome(answer.warnings, None if denial is None else _denied(hook, denial))

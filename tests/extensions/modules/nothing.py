@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from apiserver.extensions import Extension
+
+SEEN: Final = "widgets.seen.example.com"
 
 inline = Extension("inline")
 validating = Extension("validating")
 process = Extension("process")
 
 
-@inline.mutate("configmaps", inline=True)
-@process.mutate("configmaps")
-def does_nothing(config_map: Any) -> None:
+@inline.mutate("configmaps", SEEN, inline=True)
+@process.mutate("configmaps", SEEN)
+def does_nothing(created: Any) -> None:
     pass
 
 
-@validating.validate("configmaps", inline=True)
-def objects_to_nothing(config_map: Any) -> None:
+@validating.validate("configmaps", SEEN, inline=True)
+def objects_to_nothing(created: Any) -> None:
     pass
