@@ -2,6 +2,8 @@
 
     console       answers requests for /console/: pages, sessions, watches over one WebSocket
     static_files  the files of the pages, with the headers that bound what they may do
+    joined_modules
+                  joins the modules of the first view into one file
     logins        who is logged in: what codes, cookies and tokens of sessions hold, and when they end
     login_codes, session_endpoint
                   the endpoints that give out codes, and sessions for codes, tokens and cookies
@@ -14,7 +16,7 @@
     who_can       tells whom RBAC allows a request
     query_bodies  reads what clients of these two ask
 
-The pages themselves are plain ES modules, run as they are; see pages/README.md.
+The pages themselves are plain ES modules, which need no build; see pages/README.md.
 
 What it guarantees: the pages have no special rights. Everything they show and change goes through the
 API, with a token that the page holds in memory; what a user may not do, the page cannot do for them. The API

@@ -20,7 +20,7 @@ CASES: Final = 300
 
 async def run(visit: Visit, module: str, body: str, cases: Any) -> Any:
     """Runs the body of a function of each case `c`, with what a module exports as `m`."""
-    await visit.page.goto(f"{visit.server.url}/console/icon.svg")
+    await visit.page.goto(f"{visit.server.url}/console/")
     script = (
         f"async (cases) => {{ const m = await import('./{module}'); return cases.map((c) => {{ {body} }}); }}"
     )
@@ -248,7 +248,7 @@ async def test_an_object_that_is_deleted_while_the_server_is_busy_has_no_error(v
         status, body = answers.pop(0)
         await route.fulfill(status=status, json=body)
 
-    await visit.page.goto(f"{visit.server.url}/console/icon.svg")
+    await visit.page.goto(f"{visit.server.url}/console/")
     await visit.page.route(f"**{path}", answer)
     script = """async () => {
       const { LiveObject } = await import("./live_object.js");

@@ -43,25 +43,22 @@ async def test_a_code_logs_in_once_and_the_cookie_after_a_reload(visit: Visit, a
     await page.get_by_role("alert").wait_for()
 
 
-async def test_the_first_requests_wait_for_no_module(visit: Visit, api: Api) -> None:
+async def test_the_first_view_asks_for_few_files_and_for_each_once(visit: Visit, api: Api) -> None:
     """They are most of the time until something is shown."""
-    asked: asyncio.Queue[str] = asyncio.Queue()
-
-    async def hold(route: Any) -> None:
-        """Answers once the page has asked for all that it shows first."""
-        wanted = {"/console/session", "/api", "/apis"}
-        while wanted:
-            wanted.discard(await asyncio.wait_for(asked.get(), WITHIN_MS / 1000))
-        await route.continue_()
-
-    visit.page.on("request", lambda request: asked.put_nowait(urlsplit(request.url).path))
-    await visit.page.route("**/main.js", hold)
+    asked: list[str] = []
+    visit.page.on("request", lambda request: asked.append(urlsplit(request.url).path))
     # No watch tells the page to ask again.
     await visit.page.route_web_socket("**/console/watches", lambda socket: None)
     await visit.page.goto(f"{visit.url}#code={code_of(api)}")
     await visit.page.get_by_text("mutatingwebhookconfigurations").wait_for()
-    while not asked.empty():
-        assert asked.get_nowait() not in ("/api", "/apis")
+    first = asked[: asked.index("/apis") + 1]
+    assert sorted(each for each in first if each != "/console/icon.svg") == sorted(
+        [
+            *("/console/", "/console/console.css", "/console/first_view.js"),
+            *("/console/config", "/console/session", "/api", "/apis"),
+        ]
+    )
+    assert not [each for each in asked if each.endswith(".js") and each not in first]
 
 
 async def test_a_user_learns_that_a_logout_has_failed(visit: Visit, api: Api) -> None:

@@ -14,7 +14,8 @@ from typing import Final
 import pytest
 
 from apiserver.cli.command_line import parse
-from apiserver.console.static_files import StaticFiles
+from apiserver.console.joined_modules import JOINED, join
+from apiserver.console.static_files import FIRST_MODULES, StaticFiles
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
 
@@ -36,10 +37,18 @@ def imported(name: str) -> set[str]:
     return found
 
 
+JOINED_MODULES: Final = join(FIRST_MODULES, lambda name: (PAGES / name).read_text())
+
+
+def sent(name: str) -> bytes:
+    """A file as it is sent."""
+    return JOINED_MODULES[name].encode() if name in JOINED_MODULES else (PAGES / name).read_bytes()
+
+
 INDEX: Final = (PAGES / "index.html").read_text()
-# What the first view of all types loads.
+# The modules of the first view of all types, which are one file, and all files that it loads.
 MODULES: Final = imported("main.js") | imported("views/types.js")
-FIRST_VIEW: Final = {"index.html", "console.css", "icon.svg", *MODULES}
+FIRST_VIEW: Final = {"index.html", "console.css", "icon.svg", JOINED}
 FIRST_VIEW_BYTES_MAX, ALL_BYTES_MAX = 60 * 1024, 250 * 1024
 
 
@@ -51,12 +60,13 @@ def anybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         yield api
 
 
-@pytest.mark.parametrize("name", ["", *SERVED])
+@pytest.mark.parametrize("name", ["", JOINED, *SERVED])
 def test_each_file_is_for_everybody(anybody: Api, name: str) -> None:
+    content = sent(name or "index.html")
     answer = anybody.get(f"/console/{name}", headers={"Accept-Encoding": "gzip, br"})
     assert answer.status == 200
     assert answer.headers["content-encoding"] == "gzip"
-    assert gzip.decompress(answer.body) == (PAGES / (name or "index.html")).read_bytes()
+    assert gzip.decompress(answer.body) == content
     policy = answer.headers["content-security-policy"].split("; ")
     assert {"default-src 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} <= set(
         policy
@@ -69,19 +79,18 @@ def test_each_file_is_for_everybody(anybody: Api, name: str) -> None:
     assert (again.status, again.body) == (304, b"")
     plain = anybody.get(f"/console/{name}", headers={"If-None-Match": answer.headers["etag"]})
     assert plain.status == 200
-    assert plain.body == (PAGES / (name or "index.html")).read_bytes()
+    assert plain.body == content
 
 
-def test_the_first_view_asks_for_its_modules_at_once() -> None:
-    """Not for one after the other, as each names what it imports."""
-    named = re.findall(r'<(?:link rel="modulepreload" href|script type="module".*? src)="(.*?)"', INDEX)
-    assert sorted(named) == sorted(MODULES)
+def test_the_modules_of_the_first_view_are_one_file() -> None:
+    assert re.findall(r'(?:href|src)="(.*?\.(?:js|css))"', INDEX) == ["console.css", JOINED]
+    assert set(JOINED_MODULES) == {JOINED, *MODULES}
 
 
 def test_a_visit_is_small(anybody: Api) -> None:
     sizes = {
         name: len(anybody.get(f"/console/{name}", headers={"Accept-Encoding": "gzip"}).body)
-        for name in SERVED
+        for name in [JOINED, *SERVED]
     }
     assert sum(sizes[name] for name in FIRST_VIEW) <= FIRST_VIEW_BYTES_MAX
     assert sum(sizes.values()) <= ALL_BYTES_MAX
@@ -119,11 +128,11 @@ def test_head_and_the_path_without_a_slash(anybody: Api) -> None:
 
 async def test_each_file_is_read_once(tmp_path: Path) -> None:
     """So what anybody may ask for costs little, however often they do."""
-    (tmp_path / "a.js").write_text("1")
+    (tmp_path / "a.css").write_text("1")
     found = StaticFiles(tmp_path)
-    first = await asyncio.gather(*(found.content("a.js", True) for _ in range(10)))
-    (tmp_path / "a.js").unlink()
-    assert {*first, await found.content("a.js", True)} == {first[0]}
+    first = await asyncio.gather(*(found.content("a.css", True) for _ in range(10)))
+    (tmp_path / "a.css").unlink()
+    assert {*first, await found.content("a.css", True)} == {first[0]}
 
 
 @pytest.mark.parametrize(

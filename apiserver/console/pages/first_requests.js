@@ -1,6 +1,6 @@
 /**
- * What the page asks for first: a session, then what the server serves. This module imports no other, so these
- * requests are under way while the other modules still come.
+ * What the page asks for first: a session, then what the server serves. This module imports no other, so that it runs
+ * first: these requests are under way while the other modules begin.
  */
 
 /** Where the API is: the console is below its root. */
