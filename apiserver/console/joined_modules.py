@@ -1,13 +1,14 @@
 """Joins the modules of the first view into one, for which a browser asks once. Pure.
 
-Browsers ask for at most six files of a server at a time, each over a connection with a handshake of its own.
+Browsers ask for at most six files of a server at a time, each over a connection with a separate handshake.
 With a file for each module, the first view took a quarter longer.
 
 The pages need no build for this. Each module becomes a function that is called once, in the order of the
-imports, and returns what the module exports. A view that is loaded later imports the same modules by their
-paths: each of these files only passes on what the joined module has, so that no module runs twice.
+imports, and returns what the module exports. Modules that are loaded later get what they import of these from
+the joined one, so that no module runs twice.
 
-Of JavaScript it knows no more than our pages use, and refuses what else it sees.
+It knows what our pages use of the syntax of modules, and refuses the rest. It does not parse JavaScript:
+`export const` has one name, which keeps its value, and no module awaits at its top level.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _EXPORT: Final = re.compile(
 # At the end of a library.
 _LIST: Final = re.compile(r"\bexport\{(?P<names>[^}]*)\};?\s*\Z")
 # Not of types in comments.
-_DYNAMIC: Final = re.compile(r'(?:(?<==> )|(?<=await )|(?<=void ))import\("(?P<path>[^"]+)"\)')
+_DYNAMIC: Final = re.compile(r'(?<![{<\w.])import\("(?P<path>[^"]+)"\)')
 _MODULE_SYNTAX: Final = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
-class UnknownSyntax(ValueError):
-    """A module uses syntax that `join` does not know."""
+class InvalidModule(ValueError):
+    """A module imports what does not exist, or uses syntax that is not known here."""
 
 
 class _Module(NamedTuple):
@@ -41,38 +42,86 @@ class _Module(NamedTuple):
     exports: Mapping[str, str]
 
 
-def join(entries: Sequence[str], read: Callable[[str], str]) -> dict[str, str]:
-    """Returns the texts of the joined module and of those that it contains, by their paths.
+class JoinedModules:
+    """The modules in the joined one. text: that of the joined one."""
 
-    entries: modules that run in this order, after those that they import. read: returns the text of a module.
-    Raises UnknownSyntax.
-    """
-    modules: dict[str, _Module] = {}
+    def __init__(self, entries: Sequence[str], read: Callable[[str], str]) -> None:
+        """entries: modules that run in this order, after those that they import. read: returns their texts.
 
-    def add(path: str, importers: Sequence[str]) -> None:
+        Raises InvalidModule.
+        """
+        self._modules: dict[str, _Module] = {}
+        self._read = read
+        for each in entries:
+            self._add(each, ())
+        self._variables = {path: f"module_{number}" for number, path in enumerate(self._modules)}
+        parts = [self._called_once(path, module) for path, module in self._modules.items()]
+        listed = ", ".join(f'"{path}": {variable}' for path, variable in self._variables.items())
+        self.text = "\n".join([*parts, f"export const modules = {{ {listed} }};", ""])
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._modules
+
+    def _add(self, path: str, importers: Sequence[str]) -> None:
         if path in importers:
-            raise UnknownSyntax(f"{path} imports itself by way of {importers[-1]}")
-        if path not in modules:
-            module = _parsed(path, read(path))
+            raise InvalidModule(f"{path} imports itself by way of {importers[-1]}")
+        if path not in self._modules:
+            module = _parsed(path, self._read(path))
             for _, imported in module.imports:
-                add(imported, [*importers, path])
-            modules[path] = module
+                self._add(imported, [*importers, path])
+            self._modules[path] = module
 
-    for each in entries:
-        add(each, ())
-    variables = {path: f"module_{number}" for number, path in enumerate(modules)}
-    parts = [_called_once(path, module, variables) for path, module in modules.items()]
-    listed = ", ".join(f'"{path}": {variable}' for path, variable in variables.items())
-    joined = "\n".join([*parts, f"export const modules = {{ {listed} }};", ""])
-    return {JOINED: joined, **{path: _passed_on(path, module) for path, module in modules.items()}}
+    def _called_once(self, path: str, module: _Module) -> str:
+        """Returns the statement that runs a module, and keeps its exports in its variable."""
+
+        def loaded(found: re.Match[str]) -> str:
+            variable = self._variables.get(posixpath.normpath(found["path"]))
+            return found[0] if variable is None else f"Promise.resolve({variable})"
+
+        imports = [
+            self._binding(path, names, imported, self._variables[imported])
+            for names, imported in module.imports
+        ]
+        exports = ", ".join(f"{name}: {inside}" for name, inside in module.exports.items())
+        body = _DYNAMIC.sub(loaded, module.body)
+        lines = [f"// {path}", f"const {self._variables[path]} = (() => {{", *imports, body]
+        return "\n".join([*lines, f"return {{ {exports} }};", "})();"])
+
+    def linked(self, path: str, text: str) -> str:
+        """Returns a module that is loaded later, with its imports of modules in the joined one from that.
+
+        Raises InvalidModule.
+        """
+
+        def bound(found: re.Match[str]) -> str:
+            imported = _resolved(path, found["path"])
+            if imported not in self._modules:
+                return found[0]
+            return self._binding(path, found["names"], imported, f'modules["{imported}"]') + "\n"
+
+        linked = _IMPORT.sub(bound, text)
+        if linked == text:
+            return text
+        joined = posixpath.relpath(JOINED, posixpath.dirname(path) or ".")
+        source = joined if joined.startswith(".") else f"./{joined}"
+        return f'import {{ modules }} from "{source}";\n{linked}'
+
+    def _binding(self, path: str, names: str, imported: str, value: str) -> str:
+        """Returns the declaration that stands for an import."""
+        if (whole := re.fullmatch(r"\* as (\w+)", names)) is not None:
+            return f"const {whole[1]} = {value};"
+        if not (names.startswith("{") and names.endswith("}")):
+            raise InvalidModule(f"{path}: import {names}")
+        pairs = [each.split(" as ") for each in names.strip("{} \n").rstrip(",").split(",")]
+        for name, *_ in pairs:
+            if name.strip() not in self._modules[imported].exports:
+                raise InvalidModule(f"{path}: {imported} does not export {name.strip()}")
+        return f"const {{ {', '.join(': '.join(map(str.strip, each)) for each in pairs)} }} = {value};"
 
 
 def _parsed(path: str, text: str) -> _Module:
     directory = posixpath.dirname(path)
-    imports = [
-        (found["names"], posixpath.normpath(posixpath.join(directory, found["path"])))
-        for found in _IMPORT.finditer(text)
-    ]
+    imports = [(found["names"], _resolved(path, found["path"])) for found in _IMPORT.finditer(text)]
     exports = {
         "default" if found["default"] else found["name"]: found["name"] for found in _EXPORT.finditer(text)
     }
@@ -88,42 +137,10 @@ def _parsed(path: str, text: str) -> _Module:
         # Its path would be taken for one beside the joined module.
         unknown = _DYNAMIC.search(body)
     if unknown is not None:
-        raise UnknownSyntax(f"{path}: {unknown[0][:80]}")
+        raise InvalidModule(f"{path}: {unknown[0][:80]}")
     return _Module(body, imports, exports)
 
 
-def _called_once(path: str, module: _Module, variables: Mapping[str, str]) -> str:
-    """Returns the statement that runs a module, and keeps its exports in its variable."""
-
-    def loaded(found: re.Match[str]) -> str:
-        variable = variables.get(posixpath.normpath(found["path"]))
-        return found[0] if variable is None else f"Promise.resolve({variable})"
-
-    imports = [f"const {_bindings(names)} = {variables[imported]};" for names, imported in module.imports]
-    exports = ", ".join(f"{name}: {inside}" for name, inside in module.exports.items())
-    body = _DYNAMIC.sub(loaded, module.body)
-    lines = [f"// {path}", f"const {variables[path]} = (() => {{", *imports, body]
-    return "\n".join([*lines, f"return {{ {exports} }};", "})();"])
-
-
-def _bindings(names: str) -> str:
-    """Returns the left side of the declaration that stands for an import."""
-    names = " ".join(names.split())
-    if names.startswith("* as "):
-        return names.removeprefix("* as ")
-    if not names.startswith("{"):
-        raise UnknownSyntax(f"import {names}")
-    return names.replace(" as ", ": ")
-
-
-def _passed_on(path: str, module: _Module) -> str:
-    """Returns a module that exports what the joined one has of it."""
-    joined = posixpath.relpath(JOINED, posixpath.dirname(path) or ".")
-    source = joined if joined.startswith(".") else f"./{joined}"
-    exports = [f'import {{ modules }} from "{source}";', f'const module = modules["{path}"];']
-    named = [name for name in module.exports if name != "default"]
-    if named:
-        exports.append(f"export const {{ {', '.join(named)} }} = module;")
-    if "default" in module.exports:
-        exports.append("export default module.default;")
-    return "\n".join([*exports, ""])
+def _resolved(path: str, imported: str) -> str:
+    """Returns the path of a module that another one imports."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), imported))

@@ -15,7 +15,7 @@ from typing import Final
 
 from aiohttp import hdrs
 
-from apiserver.console import joined_modules
+from apiserver.console.joined_modules import JOINED, JoinedModules
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.compression import accepts_gzip, compress
 from apiserver.endpoints.responses import send
@@ -59,12 +59,15 @@ _HEADERS: Final = {
 
 
 class StaticFiles:
-    """The files of the pages, by their paths below /console/. directory: that of the pages."""
+    """The files of the pages, by their paths below /console/.
+
+    directory: that of the pages, with `FIRST_MODULES` if there are modules in it.
+    """
 
     def __init__(self, directory: Traversable | None = None) -> None:
         pages = files("apiserver.console") / "pages" if directory is None else directory
         self._files: Mapping[str, Traversable] = dict(_below(pages, ""))
-        self._names = {*self._files, joined_modules.JOINED}
+        self._names = {*self._files, JOINED}
         # Each as it is sent, with its ETag, once it has been asked for: 0.9 MB if all were, in both forms.
         self._read: dict[tuple[str, bool], tuple[bytes, str]] = {}
         self._reading = asyncio.Lock()
@@ -102,13 +105,18 @@ class StaticFiles:
 
     def _sent(self, name: str, is_compressed: bool) -> tuple[bytes, str]:
         """Returns a file as it is sent, and its ETag."""
-        text = self._joined.get(name) if name.endswith(".js") else None
-        return _sent(self._files[name].read_bytes() if text is None else text.encode(), is_compressed)
+        if name == JOINED:
+            content = self.joined.text.encode()
+        else:
+            content = self._files[name].read_bytes()
+            if name.endswith(".js") and name not in self.joined:
+                content = self.joined.linked(name, content.decode()).encode()
+        return _sent(content, is_compressed)
 
     @cached_property
-    def _joined(self) -> Mapping[str, str]:
-        """The modules of the first view in one file, and what other modules import of it."""
-        return joined_modules.join(FIRST_MODULES, lambda name: self._files[name].read_text("utf-8"))
+    def joined(self) -> JoinedModules:
+        """The modules of the first view."""
+        return JoinedModules(FIRST_MODULES, lambda name: self._files[name].read_text("utf-8"))
 
 
 def _sent(content: bytes, is_compressed: bool) -> tuple[bytes, str]:

@@ -189,8 +189,8 @@ async def test_further_columns_by_json_path(visit: Visit, api: Api) -> None:
 
 
 async def test_objects_are_deleted_after_a_trial(visit: Visit, api: Api) -> None:
-    for number in range(3):
-        api.post(CONFIG_MAPS, config_map(f"bulk-{number}")).ok()
+    for name in ("bulk-0", "bulk-1", "bulk-2", "beside"):
+        api.post(CONFIG_MAPS, config_map(name)).ok()
     await visit.log_in(view="#/list/core/v1/configmaps?ns=default&q=bulk-")
     page = visit.page
     for number in (0, 1):

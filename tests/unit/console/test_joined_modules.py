@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.console.joined_modules import JOINED, UnknownSyntax, join
+from apiserver.console.joined_modules import InvalidModule, JoinedModules
 
 PAGE: Final = {
     "main.js": """/** Begins. */
@@ -41,7 +41,7 @@ export function title() {}
 def test_the_joined_module_runs_each_module_once_after_those_that_it_imports() -> None:
     page = {**PAGE, "main.js": PAGE["main.js"].replace('import Start from "./views/start.js";\n', "")}
     assert (
-        join(["views/start.js", "main.js"], page.__getitem__)[JOINED]
+        JoinedModules(["views/start.js", "main.js"], page.__getitem__).text
         == """// vendor/small.js
 const module_0 = (() => {
 var a=1,b=2;
@@ -70,7 +70,7 @@ return { default: Start, title: title };
 // main.js
 const module_3 = (() => {
 const state = module_1;
-const { html: text, signal, } = module_0;
+const { html: text, signal } = module_0;
 /** Begins. */
 
 /** @type {import("./state.js").State} */
@@ -86,31 +86,39 @@ export const modules = { "vendor/small.js": module_0, "state.js": module_1, "vie
     )
 
 
-def test_each_module_exports_what_the_joined_one_has() -> None:
-    found = join(["views/start.js"], PAGE.__getitem__)
-    assert sorted(found) == [JOINED, "state.js", "vendor/small.js", "views/start.js"]
+def test_a_module_that_is_loaded_later_gets_its_imports_from_the_joined_one() -> None:
+    found = JoinedModules(["state.js"], PAGE.__getitem__)
+    assert ["state.js" in found, "vendor/small.js" in found, "views/start.js" in found] == [True, True, False]
+    text = """/** A view. */
+import { other } from "../other.js";
+import * as state from "../state.js";
+import {
+  html as text,
+  signal,
+} from "../vendor/small.js";
+"""
     assert (
-        found["views/start.js"]
+        found.linked("views/later.js", text)
         == """import { modules } from "../first_view.js";
-const module = modules["views/start.js"];
-export const { title } = module;
-export default module.default;
+/** A view. */
+import { other } from "../other.js";
+const state = modules["state.js"];
+const { html: text, signal } = modules["vendor/small.js"];
 """
     )
-    assert (
-        found["state.js"]
-        == """import { modules } from "./first_view.js";
-const module = modules["state.js"];
-export const { count, read, State } = module;
-"""
-    )
+    alone = 'import { other } from "./other.js";\n'
+    assert found.linked("later.js", alone) == alone
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     {
         "an import for its effects": ('import "./a.js";\n', 'main.js: import "./a.js";'),
-        "a default import": ('import Start from "./state.js";\n', "import Start"),
+        "a default import": ('import Start from "./state.js";\n', "main.js: import Start"),
+        "a name that is not exported": (
+            'import { lost } from "./state.js";\n',
+            "main.js: state.js does not export lost",
+        ),
         "a binding that changes": ("export let a = 1;\n", "main.js: export let a = 1;"),
         "what another module exports": (
             'export { a } from "./a.js";\n',
@@ -120,14 +128,14 @@ export const { count, read, State } = module;
     }.values(),
 )
 def test_what_is_not_joined(text: str, error: str) -> None:
-    with pytest.raises(UnknownSyntax) as raised:
-        join(["main.js"], {**PAGE, "main.js": text}.__getitem__)
+    with pytest.raises(InvalidModule) as raised:
+        JoinedModules(["main.js"], {**PAGE, "main.js": text}.__getitem__)
     assert str(raised.value) == error
 
 
 def test_a_module_below_another_directory_loads_none_later() -> None:
     """Its path would be taken for one beside the joined module."""
     text = 'const a = () => import("./b.js");\n'
-    with pytest.raises(UnknownSyntax):
-        join(["views/a.js"], {"views/a.js": text}.__getitem__)
-    assert text in join(["a.js"], {"a.js": text}.__getitem__)[JOINED]
+    with pytest.raises(InvalidModule):
+        JoinedModules(["views/a.js"], {"views/a.js": text}.__getitem__)
+    assert text in JoinedModules(["a.js"], {"a.js": text}.__getitem__).text
