@@ -6,7 +6,7 @@ They are checked, as the code in a worker may be broken or hostile.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from apiserver.admission import responses
 from apiserver.admission.responses import InvalidAnswer
@@ -26,13 +26,8 @@ class FunctionAnswer(NamedTuple):
     audit_annotations: Mapping[str, str] = {}
 
 
-NO_CHANGE: Final = FunctionAnswer()
-
-
 def read(result: Mapping[str, Any]) -> FunctionAnswer:
     """Returns the answer in the result of a function. Raises InvalidAnswer."""
-    if not result:
-        return NO_CHANGE
     response = dict(result)
     changed, denial = response.get("object"), None
     if changed is not None and not isinstance(changed, dict):
