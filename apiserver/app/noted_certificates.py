@@ -1,0 +1,56 @@
+"""Notes when certificates expire that other parts of the server read by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from apiserver.app.serving.listening import CannotStart
+from apiserver.app.serving.serving_tls import UnusableTls, expires_at
+from apiserver.app.serving.watched_files import WatchedFiles, read_file
+from apiserver.cli.config import Config
+
+log = logging.getLogger(__name__)
+
+# The client of etcd reads its files for each connection, and the other parts read theirs at the start.
+_OPTIONS: Final = ("etcd_cafile", "etcd_certfile", "oidc_ca_file", "cluster_signing_cert_file")
+
+
+class NotedCertificates(NamedTuple):
+    """The certificates in these files. expirations: when they expire, in seconds since 1970, by flag."""
+
+    watched: Sequence[WatchedFiles]
+    expirations: Mapping[str, float]
+
+
+def note_certificates(config: Config) -> NotedCertificates:
+    """Read the files, and watch them. Raises CannotStart."""
+    paths: dict[str, Path] = {
+        f"--{option.replace('_', '-')}": path
+        for option in _OPTIONS
+        if (path := config.option(option)) is not None
+    }
+    if not paths:
+        return NotedCertificates((), {})
+    try:
+        contents = [read_file(path) for path in paths.values()]
+    except OSError as error:
+        raise CannotStart(str(error)) from None
+    expirations: dict[str, float] = {}
+    for flag, content in zip(paths, contents, strict=True):
+        try:
+            expirations[flag] = expires_at(flag, content)
+        except UnusableTls as error:  # What uses the file says whether that matters.
+            log.warning("it is not known when a certificate expires: %s", error)
+
+    async def apply(contents: Sequence[bytes]) -> None:
+        found = zip(paths, contents, strict=True)
+        expirations.update(
+            await asyncio.to_thread(lambda: {flag: expires_at(flag, each) for flag, each in found})
+        )
+
+    what = "certificates whose expiry is noted"
+    return NotedCertificates([WatchedFiles(what, [*paths.values()], contents, apply)], expirations)

@@ -1,0 +1,84 @@
+"""When certificates expire that no other part of the server watches."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from apiserver.app.noted_certificates import NotedCertificates, note_certificates
+from apiserver.app.serving.listening import CannotStart
+from apiserver.app.serving.watched_files import FILE_BYTES_MAX
+from apiserver.cli.command_line import parse
+from apiserver.golang.pem import first_expiry
+from tests.support.authority import Authority
+from tests.support.etcd_process import TlsFiles
+
+CASES: Final = ("--etcd-cafile", "--etcd-certfile", "--oidc-ca-file", "--cluster-signing-cert-file")
+ETCD: Final = ("--etcd-servers=https://127.0.0.1:1",)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> TlsFiles:
+    return Authority(tmp_path / "ca").issue("one")
+
+
+def noted(files: TlsFiles) -> NotedCertificates:
+    found = note_certificates(
+        parse(
+            [
+                *ETCD,
+                f"--etcd-cafile={files.ca}",
+                f"--etcd-certfile={files.certificate}",
+                f"--etcd-keyfile={files.key}",
+                "--oidc-issuer-url=https://127.0.0.1:1",
+                "--oidc-client-id=a",
+                f"--oidc-ca-file={files.ca}",
+                f"--cluster-signing-cert-file={files.certificate}",
+                f"--cluster-signing-key-file={files.key}",
+            ]
+        )
+    )
+    assert sorted(found.expirations) == sorted(CASES)
+    return found
+
+
+def expiries(files: TlsFiles) -> Mapping[str, float]:
+    ca, certificate = (first_expiry(each.read_bytes()) for each in (files.ca, files.certificate))
+    return {each: ca if "ca" in each else certificate for each in CASES}
+
+
+async def test_they_are_noted_by_flag_and_again_when_a_file_changes(files: TlsFiles, tmp_path: Path) -> None:
+    found = noted(files)
+    before = expiries(files)
+    assert found.expirations == before
+    renewed = Authority(tmp_path / "other").issue("one", valid_for=datetime.timedelta(hours=5))
+    files.certificate.write_bytes(renewed.certificate.read_bytes())
+    [watched] = found.watched
+    for _ in range(2):
+        await watched.look()
+    assert found.expirations == expiries(files) != before
+
+
+def test_a_server_without_such_files_watches_none() -> None:
+    assert note_certificates(parse([])) == NotedCertificates((), {})
+
+
+def test_a_file_that_cannot_be_read_prevents_the_start(files: TlsFiles) -> None:
+    files.ca.write_bytes(bytes(FILE_BYTES_MAX + 1))
+    with pytest.raises(CannotStart, match=r"ca\.crt"):
+        note_certificates(parse([*ETCD, f"--etcd-cafile={files.ca}"]))
+
+
+def test_a_file_without_certificates_is_left_to_its_user(
+    files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    files.ca.write_text("none")
+    with caplog.at_level(logging.WARNING):
+        assert note_certificates(parse([*ETCD, f"--etcd-cafile={files.ca}"])).expirations == {}
+    [record] = caplog.records
+    assert "it is not known when a certificate expires: --etcd-cafile: " in record.getMessage()
