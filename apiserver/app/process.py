@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from apiserver import __version__
 from apiserver.app.serving import exit_codes, logs, service_manager
 from apiserver.app.serving.service_manager import ServiceManager, own_service_manager
+from apiserver.app.serving.shutdown import Shutdown
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.cli.flag_texts import changed_flag_texts
@@ -152,6 +153,8 @@ def run(
     logs.configure(as_json=config.logs.logging_format == "json", verbosity=config.logs.verbosity)
     if config.logs.logging_format == "json":
         logs.silence_grpc()
+    # gRPC's own resolver waits for a DNS server that does not respond, even for names in /etc/hosts.
+    os.environ.setdefault("GRPC_DNS_RESOLVER", "native")
     for warning in config.warnings:
         log.warning("%s", warning)
     gc.set_threshold(*GC_THRESHOLDS)
@@ -168,10 +171,7 @@ def run(
 
             serve = partial(_serve_as_worker, make_hooks)
             with reserved_history(config):
-                code = supervise(config, announce, loop_factory, serve, manager)
-            if code == 0:
-                log.info("stopped")
-            return code
+                return supervise(config, announce, loop_factory, serve, manager)
         with lasting_imports():
             from apiserver.app.serving.key_process import key_process
         with (
@@ -179,9 +179,7 @@ def run(
             asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner,
         ):
             make_host = partial(_host, clock, make_hooks, make_keys)
-            code = runner.run(_serve(config, announce, drain_s, make_host, manager))
-        log.info("stopped")
-        return code
+            return runner.run(_serve(config, announce, drain_s, make_host, manager))
     except CannotStart as error:
         if config.logs.logging_format == "json":
             log.error("%s", error)
@@ -250,15 +248,15 @@ async def _serve(
         host = make_host()
     app = App(config, host=host)
     loop = asyncio.get_running_loop()
-    is_stopping = False
+    shutdown: Shutdown | None = None
 
     def on_signal(number: int) -> None:
         # The first signal starts the graceful shutdown, the second ends the process at once. The default
         # action of a signal would do nothing to the first process of a container.
-        nonlocal is_stopping
-        if is_stopping:
+        nonlocal shutdown
+        if shutdown is not None:
             os._exit(exit_codes.SIGNALLED + number)
-        is_stopping = True
+        shutdown = Shutdown(number)
         manager.notify(service_manager.STOPPING)
         app.stop(drain_s)
 
@@ -271,4 +269,5 @@ async def _serve(
     _reload_on_hangup(app, config)
     manager.feed_watchdog(loop)
     await app.run(on_ready)
+    log.info("%s", shutdown or "stopped")
     return 0

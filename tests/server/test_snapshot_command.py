@@ -147,7 +147,7 @@ def test_a_restore_to_a_new_directory(tmp_path: Path, stopped: Path) -> None:
         assert server.stop() == 0
     started, ended = server.stderr.splitlines()
     assert " INFO apiserver.app.process: apiserver " in started
-    assert ended.endswith(" INFO apiserver.app.process: stopped")
+    assert " INFO apiserver.app.process: stopped " in ended
 
 
 def test_what_status_shows(stopped: Path) -> None:

@@ -17,5 +17,6 @@ listener                 accepts connections, within limits, and does their TLS 
 tls_transport            TLS on an open connection, without buffers
 tls_record_flood         ends connections whose clients keep OpenSSL busy
 service_manager          reports to systemd: ready, alive, stopping
+shutdown                 why a server stops, and how long that takes
 logs, exit_codes         what a process tells about itself
 """

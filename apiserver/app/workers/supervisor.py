@@ -49,6 +49,7 @@ from typing import Final, TypeAlias
 from apiserver.app.serving import exit_codes, listening, logs
 from apiserver.app.serving.listening import CannotStart
 from apiserver.app.serving.service_manager import READY, STOPPING, ServiceManager
+from apiserver.app.serving.shutdown import Shutdown
 from apiserver.app.workers import metrics
 from apiserver.app.workers.channel import Channel
 from apiserver.app.workers.messages import MessageKind
@@ -147,7 +148,8 @@ class _Supervisor:
         self._port = reserved[0].getsockname()[1]
         self._on_ready, self._loop_factory, self._serve = on_ready, loop_factory, serve
         self._slots = [WorkerSlot(number) for number in range(1, config.serving.workers + 1)]
-        self._is_announced = self._is_stopping = False
+        self._is_announced = False
+        self._shutdown: Shutdown | None = None
         self._exit_code = 0
         self._selector = selectors.DefaultSelector()
         # Python's signal handler writes the numbers of signals to one end.
@@ -163,12 +165,13 @@ class _Supervisor:
             self._start(slot)
         while True:
             now = time.monotonic()
-            if not self._is_stopping:
+            if self._shutdown is None:
                 for slot in self._slots:
                     if not slot.pid and slot.starts_at <= now:
                         slot.restarts += 1
                         self._start(slot)
             elif not any(slot.pid for slot in self._slots):
+                log.info("%s", self._shutdown)
                 return self._exit_code
             self._scrapes.end_if_due(now)
             for key, events in self._selector.select(self._timeout_s(now)):
@@ -201,7 +204,7 @@ class _Supervisor:
     def _timeout_s(self, now: float) -> float | None:
         """Returns how long to wait for signals and messages, in seconds."""
         times = [at for at in (self._scrapes.deadline, self._watchdog.report_at) if at is not None]
-        if not self._is_stopping:
+        if self._shutdown is None:
             times += [slot.starts_at for slot in self._slots if not slot.pid]
         return max(0.0, min(times) - now) if times else None
 
@@ -284,7 +287,7 @@ class _Supervisor:
         self._scrapes.keep_counters(slot)
         how = f"by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"with exit code {exit_code}"
         slot.process_ended(time.monotonic())
-        if self._is_stopping:
+        if self._shutdown is not None:
             if exit_code:
                 log.error("worker %d (process %d) ended %s", slot.number, pid, how)
                 self._exit_code = exit_codes.FAILURE
@@ -318,14 +321,14 @@ class _Supervisor:
             for slot in self._slots:
                 if slot.pid:
                     os.kill(slot.pid, number)
-        elif self._is_stopping:
+        elif self._shutdown is not None:
             self.kill_all()
             os._exit(exit_codes.SIGNALLED + number)
         else:
-            self._stop()
+            self._stop(number)
 
-    def _stop(self) -> None:
-        self._is_stopping = True
+    def _stop(self, number: signal.Signals) -> None:
+        self._shutdown = Shutdown(number)
         self._manager.notify(STOPPING)
         for slot in self._slots:
             if slot.channel is not None:
@@ -374,7 +377,7 @@ class _Supervisor:
         slot.is_ready = True
         if self._is_announced:
             log.warning("worker %d is ready again (process %d)", slot.number, slot.pid)
-        elif all(each.is_ready for each in self._slots) and not self._is_stopping:
+        elif all(each.is_ready for each in self._slots) and self._shutdown is None:
             self._is_announced = True
             self._on_ready()
 
