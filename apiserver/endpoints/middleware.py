@@ -77,10 +77,13 @@ def errors_to_status(is_confidential: IsConfidential = lambda _: False) -> Middl
     """Turns exceptions of handlers and of inner middleware into responses, and refuses malformed requests."""
 
     async def answer(call: ApiCall, error: ApiError) -> None:
+        is_logged = isinstance(error, _UnexpectedError)
         recorded, resource = error, call.found_resource
         if resource is not None and is_confidential(resource.stored_group_resource):
             shown = RedactedError(error, resource.group_kind, call.info.name, has_copied=call.has_copied)
             error, recorded = shown.to_client, shown.recorded
+        if error.code == InternalError.code and not is_logged:
+            log.error("%s %s failed: %s; %s", call.info.method, call.info.path, error.message, call.client)
         call.warnings += error.warnings
         if not call.status:
             if error.is_termination:
@@ -127,7 +130,11 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
             if call.audit is not None:
                 call.audit.has_panicked = True
             log.error("%s %s failed; %s", call.info.method, call.info.path, call.client, exc_info=failure)
-            return InternalError("Internal error occurred")
+            return _UnexpectedError("Internal error occurred")
+
+
+class _UnexpectedError(InternalError):
+    """An exception that is no ApiError, and is logged with its traceback."""
 
 
 def measure(metrics: RequestMetrics) -> Middleware:

@@ -112,6 +112,24 @@ def configure(api: Api, namespace: str, *hooks: dict[str, Any], kind: str = "Val
     return f"{collection}/w-{namespace}"
 
 
+def test_a_request_that_fails_for_a_webhook_is_logged(
+    api: Api, server: ServerProcess, webhook: Webhook, namespace: str
+) -> None:
+    """With who made it, and its audit ID."""
+    configure(api, namespace, webhook.hook(namespace, clientConfig=NOWHERE))
+    failed = api.post(config_maps(namespace), config_map(), headers={"User-Agent": "shop/1"})
+    assert failed.status == 500
+    [line] = until(
+        lambda: [
+            each for each in server.stderr.splitlines() if f"POST {config_maps(namespace)} failed: " in each
+        ],
+        lambda found: len(found) == 1,
+        "logged",
+    )
+    assert "failed calling webhook" in line
+    assert line.endswith(f'; user "admin", user agent "shop/1" auditID="{failed.headers["audit-id"]}"')
+
+
 @pytest.mark.parametrize("media_type", ["application/json", "application/vnd.kubernetes.protobuf"])
 def test_a_refusal_that_is_no_status(api: Api, webhook: Webhook, namespace: str, media_type: str) -> None:
     """It is the webhook's failure, in every form that the client may have asked for."""
