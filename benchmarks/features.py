@@ -43,6 +43,8 @@ FAIRNESS_RATIO: Final = 0.95
 ACCESS_RATIO: Final = 0.85
 ENCRYPTED_WRITE_RATIO: Final = 0.8
 ENCRYPTED_READ_RATIO: Final = 0.97
+# Of requests that are not sampled; two servers that are set up equally differ by as much.
+UNSAMPLED_RATIO: Final = 0.97
 
 
 async def features(settings: Settings) -> AsyncIterator[Result]:
@@ -55,6 +57,9 @@ async def features(settings: Settings) -> AsyncIterator[Result]:
         with server(settings, "--enable-priority-and-fairness=false") as (_, unfair):
             await fill(unfair.url, NAMESPACE, 10)
             yield await _gets(settings, "GET, priority and fairness", FAIRNESS_RATIO, plain, unfair)
+        with server(settings, _tracing_flag(settings.directory)) as (_, traced):
+            await fill(traced.url, NAMESPACE, 10)
+            yield await _gets(settings, "GET, traces, not sampled", UNSAMPLED_RATIO, traced, plain)
         with server(settings, *_encryption_flags(settings.directory)) as (_, encrypted):
             await fill(encrypted.url, NAMESPACE, 10)
             yield await _gets(settings, "GET, encryption at rest", ENCRYPTED_READ_RATIO, encrypted, plain)
@@ -119,6 +124,18 @@ def _audit_flags(directory: Path, mode: str) -> tuple[str, ...]:
     policy.write_text(json.dumps(METADATA_LEVEL))
     log = directory / f"audit-{mode}.log"
     return f"--audit-policy-file={policy}", f"--audit-log-path={log}", f"--audit-log-mode={mode}"
+
+
+def _tracing_flag(directory: Path) -> str:
+    configuration = {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "TracingConfiguration",
+        "endpoint": "127.0.0.1:1",
+        "samplingRatePerMillion": 0,
+    }
+    path = directory / "tracing.json"
+    path.write_text(json.dumps(configuration))
+    return f"--tracing-config-file={path}"
 
 
 def _encryption_flags(directory: Path) -> tuple[str, ...]:

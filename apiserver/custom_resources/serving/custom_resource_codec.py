@@ -39,7 +39,10 @@ from apiserver.schema.compile import TypeMismatch
 from apiserver.storage.event_loop_turns import Turn
 from apiserver.storage.interface import Condition
 from apiserver.storage.watch_cache import KeyVersion
+from apiserver.tracing.request_trace import traced
 
+# Of a request, in its trace.
+_CONVERSION: Final = "conversion"
 # How many objects of a list are decoded and converted together: as many as one request to a webhook may have.
 CONVERTED_AT_ONCE: Final = 500
 _codec_ids: Final = itertools.count(1)
@@ -244,7 +247,7 @@ class CustomResourceCodec:
         missing = [stored for stored, view in zip(objects, cached, strict=True) if view is None]
         if not missing:
             return [view for view in cached if view is not None]
-        converted = await self._converted(missing)
+        converted = await traced(_CONVERSION, self._converted(missing))
         return [
             view if view is not None else converted[stored]
             for stored, view in zip(objects, cached, strict=True)
@@ -362,7 +365,8 @@ class CustomResourceCodec:
         versions = self._versions
         if versions.converter is None:
             return [versions.with_type(self._version, document) for document in documents]
-        return await versions.converter.convert(documents, versions.api_versions[self._version])
+        desired = versions.api_versions[self._version]
+        return await traced(_CONVERSION, versions.converter.convert(documents, desired))
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
         return hub
@@ -392,7 +396,7 @@ class CustomResourceCodec:
             stored = versions.with_type(versions.storage_version, stored)
         else:
             desired = versions.api_versions[versions.storage_version]
-            [stored] = await versions.converter.convert([stored], desired)
+            [stored] = await traced(_CONVERSION, versions.converter.convert([stored], desired))
             size = size_class_of_document(stored)
         await versions.offload.run_begun(size, versions.prune, versions.storage_version, stored)
         return stored

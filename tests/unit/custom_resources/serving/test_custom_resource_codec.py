@@ -26,6 +26,7 @@ from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.compile import TypeMismatch
 from apiserver.storage.interface import Stored
 from apiserver.storage.watch_cache import KeyVersion
+from apiserver.tracing.request_trace import CURRENT_TRACE, RequestTrace
 from tests.unit.custom_resources.serving.version_schemas import FakeSchema
 
 GROUP: Final = "example.com"
@@ -209,6 +210,20 @@ async def test_a_webhook_converts_all_objects_at_once_and_each_once() -> None:
     assert [each.json for each in await codec.views(objects, OFFLOAD)] == [each.json for each in views]
     assert _cached_view(codec, objects[0]) is views[0]
     assert webhook.requested == [2]
+
+
+async def test_conversions_are_parts_of_a_request() -> None:
+    codec = CustomResourceCodec(_versions(converter=_Webhook()), "v2")
+    trace = RequestTrace("some-id")
+    CURRENT_TRACE.set(trace)
+    try:
+        await codec.views([_found("v1", a="1")], OFFLOAD)
+        document = {"kind": "Widget", "metadata": {"name": "a"}, "spec": {"a": "1"}}
+        await codec.encode({"apiVersion": f"{GROUP}/v2", **document})
+        await codec.converted([{"apiVersion": f"{GROUP}/v1", **document}])
+    finally:
+        CURRENT_TRACE.set(None)
+    assert [name for name, *_ in trace.parts] == 3 * ["conversion"]
 
 
 LARGE: Final = "x" * 20_000
