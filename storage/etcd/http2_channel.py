@@ -53,7 +53,7 @@ class Http2Channel:
         self._address = ""  # of the last connection
         self._failure = ""
         self._retry_at = self._pause_s = self._connected_at = 0.0
-        self._blocks: dict[tuple[str, Metadata], bytes] = {}
+        self._blocks: dict[tuple[str, Metadata, float | None], bytes] = {}
         self._is_closed = False
 
     async def unary(self, path: str, message: bytes, timeout_s: float) -> bytes:
@@ -68,7 +68,7 @@ class Http2Channel:
             answer: asyncio.Future[bytes] = loop.create_future()
             call = UnaryCall(connection, answer, deadline)
             try:
-                await connection.open(call, self._block(path), deadline)
+                await connection.open(call, self._block(path, timeout_s=timeout_s), deadline)
                 connection.send(call, message, is_last=True)
                 return await answer
             except asyncio.CancelledError:
@@ -81,7 +81,7 @@ class Http2Channel:
 
     def server_stream(self, path: str, message: bytes, timeout_s: float | None = None) -> Http2Stream:
         """Opens a call that reads many messages, see `rpc.Channel.server_stream`."""
-        return Http2Stream(self, self._block(path), message, timeout_s)
+        return Http2Stream(self, self._block(path, timeout_s=timeout_s), message, timeout_s)
 
     def stream(self, path: str, metadata: Metadata = ()) -> Http2Stream:
         """Opens a call that sends and reads many messages, see `rpc.Channel.stream`."""
@@ -207,14 +207,17 @@ class Http2Channel:
             self._loaded = (state, _load(self._tls))
         return self._loaded[1]
 
-    def _block(self, path: str, metadata: Metadata = ()) -> bytes:
-        block = self._blocks.get((path, metadata))
+    def _block(self, path: str, metadata: Metadata = (), *, timeout_s: float | None = None) -> bytes:
+        key = path, metadata, timeout_s
+        block = self._blocks.get(key)
         if block is None:
-            block = self._blocks[path, metadata] = request_block(
+            # The server ends work for which nobody waits any more.
+            timeout = [] if timeout_s is None else [("grpc-timeout", f"{timeout_s * 1000:.0f}m")]
+            block = self._blocks[key] = request_block(
                 path,
                 self._endpoint.authority,
                 is_tls=self._endpoint.is_tls,
-                headers=[("user-agent", self._user_agent), *metadata],
+                headers=[("user-agent", self._user_agent), *timeout, *metadata],
             )
         return block
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
+import hpack
 import pytest
 
 from apiserver.storage.etcd.http2_channel import Http2Channel
@@ -29,12 +30,13 @@ RANGE = "/etcdserverpb.KV/Range"
 
 class Server:
     """Speaks HTTP/2 as far as needed. connections: those that were accepted; opened: headers that came;
-    pongs: answers to PINGs.
+    headers: the last of these; pongs: answers to PINGs.
     """
 
     def __init__(self) -> None:
         self.connections: list[asyncio.StreamWriter] = []
         self.opened: asyncio.Queue[tuple[asyncio.StreamWriter, int]] = asyncio.Queue()
+        self.headers: dict[str, str] = {}
         self.pongs: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
         self.speaks = True
 
@@ -57,8 +59,10 @@ class Server:
             await reader.readexactly(len(PREFACE))
             while True:
                 head = await reader.readexactly(9)
-                await reader.readexactly(int.from_bytes(head[:3], "big"))
+                payload = await reader.readexactly(int.from_bytes(head[:3], "big"))
                 if head[3] == HEADERS:
+                    found = hpack.Decoder().decode(payload)
+                    self.headers = {str(name): str(value) for name, value in found}
                     self.opened.put_nowait((writer, int.from_bytes(head[5:], "big")))
                 elif head[3] == PING:
                     self.pongs.put_nowait(writer)
@@ -108,6 +112,23 @@ async def complete_a_call(server: Server, channel: Http2Channel) -> None:
     call = asyncio.ensure_future(channel.unary(RANGE, b"", 10))
     await respond(server, b"")
     await call
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_the_server_is_told_how_long_the_client_waits(
+    server: Server, channel: Http2Channel, call: Call
+) -> None:
+    waiting = asyncio.ensure_future(call(channel))
+    await respond(server, b"1")
+    assert await waiting == b"1"
+    assert server.headers["grpc-timeout"] == "10000m"
+
+
+async def test_a_stream_without_end_has_no_timeout(server: Server, channel: Http2Channel) -> None:
+    waiting = asyncio.ensure_future(channel.server_stream(RANGE, b"").read())
+    await respond(server, b"1")
+    assert await waiting == b"1"
+    assert "grpc-timeout" not in server.headers
 
 
 async def test_calls_share_a_connection(server: Server, channel: Http2Channel) -> None:
