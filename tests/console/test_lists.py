@@ -16,6 +16,7 @@ from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.interface import Put
 from tests.support.api import Api
 from tests.support.chromium import Browser, Page, Visit
+from tests.support.definitions import define, definition, new_group, version
 from tests.support.kubectl import Kubectl, program, usable_versions
 from tests.support.objects import config_map
 from tests.support.server_process import ServerProcess
@@ -54,23 +55,33 @@ async def heads(page: Page) -> list[str]:
 async def test_cells_are_those_of_kubectl(visit: Visit, api: Api, furnished: None, tmp_path: Path) -> None:
     """For every served type that has objects, as `kubectl get -A -o wide` prints them."""
     kubectl = Kubectl(program(usable_versions()[-1]), api.server.kubeconfig, "", tmp_path)
+    own_columns = [
+        {"name": "Count", "type": "integer", "jsonPath": ".spec.n"},
+        {"name": "Note", "type": "string", "jsonPath": ".spec.a", "priority": 1},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]
+    gadgets = definition(
+        new_group(), version(additionalPrinterColumns=own_columns), plural="gadgets", kind="Gadget"
+    )
+    define(api, gadgets).create("one", spec={"n": 3, "a": "x"}).ok()
     await visit.log_in()
     compared = []
-    for group, version, resource in listed_types(api):
+    for group, preferred, resource in listed_types(api):
         printed = await asyncio.to_thread(
-            kubectl.run, "get", f"{resource}.{version}.{group}", "-A", "-o", "wide"
+            kubectl.run, "get", f"{resource}.{preferred}.{group}", "-A", "-o", "wide"
         )
         titles, expected = columns(printed.stdout)
         # The list draws as many rows as are in view.
         if not 0 < len(expected) <= 20:
             continue
-        await visit.show(f"#/list/{group or 'core'}/{version}/{resource}?wide=1")
+        await visit.show(f"#/list/{group or 'core'}/{preferred}/{resource}?wide=1")
         await visit.page.locator(".status", has_text=re.compile(f"^{len(expected)}$")).wait_for()
         shown = [title.upper() for title in await heads(visit.page)]
         assert shown == titles
         assert without_times(shown, await cells(visit.page)) == without_times(titles, expected), resource
         compared.append(resource)
-    assert {"pods", "deployments", "nodes", "configmaps", "services", "endpointslices"} <= set(compared)
+    wanted = {"pods", "deployments", "nodes", "configmaps", "services", "endpointslices", "gadgets"}
+    assert wanted <= set(compared)
 
 
 def listed_types(api: Api) -> Iterator[tuple[str, str, str]]:

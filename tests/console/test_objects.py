@@ -49,7 +49,7 @@ async def test_two_tabs_edit_one_object(visit: Visit, api: Api) -> None:
         await page.keyboard.press("Control+s")
         if page is one:
             await page.get_by_text("Saved.").wait_for()
-    await two.get_by_text("Somebody has changed the object meanwhile.").wait_for()
+    await two.get_by_text("The manager console has changed the object meanwhile.").wait_for()
     assert api.get(f"{CONFIG_MAPS}/two-tabs").ok()["data"] == {"a": "2"}
     await two.get_by_role("button", name="Keep my text and review it").click()
     await two.locator(".line.removed", has_text='a: "2"').wait_for()
@@ -63,10 +63,11 @@ async def test_after_a_conflict_one_can_begin_with_what_is_stored(visit: Visit, 
     await visit.log_in(view=view("conflict", "edit"))
     page = visit.page
     await page.locator(".cm-focused").wait_for()
-    api.patch(f"{CONFIG_MAPS}/conflict", {"data": {"a": "2"}}, type="merge").ok()
+    api.patch(f"{CONFIG_MAPS}/conflict?fieldManager=rival", {"data": {"a": "2"}}, type="merge").ok()
     await page.keyboard.press("Control+End")
     await page.keyboard.type("# a comment")
     await page.keyboard.press("Control+s")
+    await page.get_by_text("The manager rival has changed the object meanwhile.").wait_for()
     await page.get_by_role("button", name="Discard my text and reload").click()
     await page.locator(".cm-line", has_text='a: "2"').wait_for()
     await page.locator(".cm-focused").wait_for()
@@ -106,6 +107,19 @@ async def test_a_definition_that_appears_does_not_disturb_an_edit(visit: Visit, 
     await page.get_by_role("option", name="novelties").wait_for()
     await page.keyboard.press("Escape")
     await page.locator(".cm-line", has_text="# mine").wait_for()
+
+
+async def test_the_review_of_an_apply_shows_no_changes_of_others(visit: Visit, api: Api) -> None:
+    api.post(CONFIG_MAPS, config_map("shared", a="1")).ok()
+    await visit.log_in(view=view("shared", "edit"))
+    page = visit.page
+    await page.locator(".cm-focused").wait_for()
+    api.patch(f"{CONFIG_MAPS}/shared?fieldManager=rival", {"data": {"b": "2"}}, type="merge").ok()
+    await page.get_by_role("combobox", name="Write by").select_option("apply")
+    await page.get_by_role("button", name="Review").click()
+    review = page.get_by_role("region", name="What would be stored")
+    await review.wait_for()
+    assert await review.locator(".line.added, .line.removed").filter(has_text='b: "2"').count() == 0
 
 
 async def test_an_apply_names_the_manager_in_the_way(visit: Visit, api: Api) -> None:
@@ -348,7 +362,7 @@ async def test_events_of_an_object_appear_as_they_happen(visit: Visit, api: Api)
 
 
 async def test_ten_thousand_lines_of_managed_fields(visit: Visit, api: Api) -> None:
-    data = {f"key-{number:05}": "v" for number in range(5_000)}
+    data = {f"key-{number:05}": "v" for number in range(10_000)}
     api.send(
         "PATCH", f"{CONFIG_MAPS}/managed?fieldManager=many", config_map("managed", **data), type=APPLY
     ).ok()

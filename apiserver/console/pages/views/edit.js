@@ -1,5 +1,5 @@
 /** Edits or creates an object as YAML. What would be stored is shown before it is. */
-import { ApiError, APPLY, FIELD_MANAGER, getText, request, YAML } from "../api.js";
+import { ApiError, APPLY, FIELD_MANAGER, getJson, getText, request, YAML } from "../api.js";
 import { Dialog, ErrorNotice, Loading, Notice, useKeys, useLoaded } from "../elements.js";
 import { schemaOf } from "../openapi.js";
 import {
@@ -76,10 +76,13 @@ function Editor({ type, namespace, name, text, onReload }) {
   const [mode, setMode] = useState("replace");
   const [review, setReview] = useState(/** @type {Review | null} */ (null));
   const [error, setError] = useState(/** @type {ApiError | null} */ (null));
+  // Who has changed the object meanwhile, if that is known.
+  const [writer, setWriter] = useState("");
   const [isBusy, setIsBusy] = useState(false);
   const schema = useMemo(() => schemaOf(type), [type]);
   const saveButton = useRef(/** @type {HTMLElement | null} */ (null));
   const isNew = !name;
+  const path = isNew ? "" : objectPath(type, namespace, name);
 
   /** @param {any} event */
   const chooseMode = (event) => {
@@ -98,6 +101,8 @@ function Editor({ type, namespace, name, text, onReload }) {
     /** @type {string[]} */
     const warnings = [];
     try {
+      // An apply changes the object as it is by then, whatever others have made of it meanwhile.
+      if (mode === "apply" && !isNew) base.current = await getText(path, { accept: YAML });
       const answer = await send({
         type,
         namespace,
@@ -118,6 +123,7 @@ function Editor({ type, namespace, name, text, onReload }) {
       else saved(stored);
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
+      setWriter(isConflict(failure) && mode === "replace" ? await lastManager(path) : "");
       setError(failure);
       setReview(null);
     } finally {
@@ -126,7 +132,7 @@ function Editor({ type, namespace, name, text, onReload }) {
   };
   /** Goes on from what is stored now, with the text as it was written. */
   const keepText = async () => {
-    base.current = await getText(objectPath(type, namespace, name), { accept: YAML });
+    base.current = await getText(path, { accept: YAML });
     const version = metadataOf(base.current).resourceVersion;
     written.current = written.current.replace(/^( +resourceVersion:).*$/m, `$1 "${version}"`);
     setGiven(written.current);
@@ -137,7 +143,6 @@ function Editor({ type, namespace, name, text, onReload }) {
     const metadata = metadataOf(stored);
     const stands = { namespace: metadata.namespace ?? "", name: metadata.name ?? name };
     if (!isNew) {
-      const path = objectPath(type, namespace, name);
       lastSaved.value = {
         path,
         before: withoutMetadata(base.current, ["resourceVersion", "managedFields"]),
@@ -193,7 +198,7 @@ function Editor({ type, namespace, name, text, onReload }) {
       <button disabled=${isBusy} onClick=${() => write(true)}>Review <kbd>Ctrl ⏎</kbd></button>
       <button class="primary" ref=${saveButton} disabled=${isBusy} onClick=${() => write(false)}>Save <kbd>Ctrl S</kbd></button>
     </div>
-    ${error && html`<${Refusal} error=${error} mode=${mode} onReload=${onReload} onKeep=${keepText} onForce=${() => write(false, true)} />`}
+    ${error && html`<${Refusal} error=${error} mode=${mode} writer=${writer} onReload=${onReload} onKeep=${keepText} onForce=${() => write(false, true)} />`}
     <div class=${review ? "halves" : "whole"}>
       <${YamlEditor}
         text=${given}
@@ -226,17 +231,36 @@ function LeaveDialog({ onStay, onLeave }) {
   </${Dialog}>`;
 }
 
-/** @param {{error: ApiError, mode: string, onReload?: () => void, onKeep: () => void, onForce: () => void}} props */
-function Refusal({ error, mode, onReload, onKeep, onForce }) {
-  const isConflict = error.code === 409 && error.status.reason === "Conflict";
+/** @param {ApiError} error */
+function isConflict(error) {
+  return error.code === 409 && error.status.reason === "Conflict";
+}
+
+/**
+ * The manager that has written an object last; empty if that is not known.
+ * @param {string} path
+ */
+async function lastManager(path) {
+  try {
+    /** @type {{manager?: string, time?: string}[]} */
+    const managed = (await getJson(path)).metadata.managedFields ?? [];
+    const times = managed.map(({ time }) => time ?? "");
+    return managed[times.lastIndexOf(times.toSorted().at(-1) ?? "")]?.manager ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** @param {{error: ApiError, mode: string, writer: string, onReload?: () => void, onKeep: () => void, onForce: () => void}} props */
+function Refusal({ error, mode, writer, onReload, onKeep, onForce }) {
   return html`<${ErrorNotice} error=${error} />
-    ${isConflict && mode === "apply" && html`<button class="danger" onClick=${onForce}>Take these fields over from their managers</button>`}
+    ${isConflict(error) && mode === "apply" && html`<button class="danger" onClick=${onForce}>Take these fields over from their managers</button>`}
     ${
-      isConflict &&
+      isConflict(error) &&
       mode === "replace" &&
       onReload &&
       html`<${Notice}>
-      Somebody has changed the object meanwhile.
+      ${writer ? `The manager ${writer}` : "Somebody"} has changed the object meanwhile.
       <button onClick=${onKeep}>Keep my text and review it</button>
       <button onClick=${onReload}>Discard my text and reload</button>
     </${Notice}>`
