@@ -33,24 +33,22 @@ def note_certificates(config: Config) -> NotedCertificates:
         for option in _OPTIONS
         if (path := config.option(option)) is not None
     }
-    if not paths:
-        return NotedCertificates((), {})
-    try:
-        contents = [read_file(path) for path in paths.values()]
-    except OSError as error:
-        raise CannotStart(str(error)) from None
     expirations: dict[str, float] = {}
-    for flag, content in zip(paths, contents, strict=True):
-        try:
-            expirations[flag] = expires_at(flag, content)
-        except UnusableTls as error:  # What uses the file says whether that matters.
-            log.warning("it is not known when a certificate expires: %s", error)
+    return NotedCertificates([_watched(flag, path, expirations) for flag, path in paths.items()], expirations)
+
+
+def _watched(flag: str, path: Path, expirations: dict[str, float]) -> WatchedFiles:
+    """Note when the certificates in a file expire, and return what notes it again. Raises CannotStart."""
 
     async def apply(contents: Sequence[bytes]) -> None:
-        found = zip(paths, contents, strict=True)
-        expirations.update(
-            await asyncio.to_thread(lambda: {flag: expires_at(flag, each) for flag, each in found})
-        )
+        expirations[flag] = await asyncio.to_thread(expires_at, flag, contents[0])
 
-    what = "certificates whose expiry is noted"
-    return NotedCertificates([WatchedFiles(what, [*paths.values()], contents, apply)], expirations)
+    try:
+        content = read_file(path)
+    except OSError as error:
+        raise CannotStart(str(error)) from None
+    try:
+        expirations[flag] = expires_at(flag, content)
+    except UnusableTls as error:  # What uses the file says whether that matters.
+        log.warning("it is not known when a certificate expires: %s", error)
+    return WatchedFiles(f"expiry of {flag}", [path], [content], apply)

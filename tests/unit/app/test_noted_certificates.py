@@ -58,14 +58,18 @@ async def test_they_are_noted_by_flag_and_again_when_a_file_changes(files: TlsFi
     assert found.expirations == before
     renewed = Authority(tmp_path / "other").issue("one", valid_for=datetime.timedelta(hours=5))
     files.certificate.write_bytes(renewed.certificate.read_bytes())
-    [watched] = found.watched
-    for _ in range(2):
-        await watched.look()
-    assert found.expirations == expiries(files) != before
+    # It does not keep the others from being noted.
+    files.ca.write_text("none")
+    for each in found.watched:
+        await each.look()
+        await each.look()
+    renewed_at = first_expiry(files.certificate.read_bytes())
+    assert found.expirations == {each: before[each] if "ca" in each else renewed_at for each in CASES}
+    assert renewed_at not in before.values()
 
 
 def test_a_server_without_such_files_watches_none() -> None:
-    assert note_certificates(parse([])) == NotedCertificates((), {})
+    assert note_certificates(parse([])) == NotedCertificates([], {})
 
 
 def test_a_file_that_cannot_be_read_prevents_the_start(files: TlsFiles) -> None:
