@@ -31,6 +31,15 @@ async def leave_editor(page: Page) -> None:
         await page.keyboard.press("Escape")
 
 
+async def edit_beside_a_rival(visit: Visit, api: Api, name: str, **data: str) -> Page:
+    """Opens the editor of a new object, whose data another manager changes then."""
+    api.post(CONFIG_MAPS, config_map(name, a="1")).ok()
+    await visit.log_in(view=view(name, "edit"))
+    await visit.page.locator(".cm-focused").wait_for()
+    api.patch(f"{CONFIG_MAPS}/{name}?fieldManager=rival", {"data": data}, type="merge").ok()
+    return visit.page
+
+
 async def test_two_tabs_edit_one_object(visit: Visit, api: Api) -> None:
     api.post(CONFIG_MAPS, config_map("two-tabs", a="1")).ok()
     await visit.log_in(view=view("two-tabs", "edit"))
@@ -59,11 +68,7 @@ async def test_two_tabs_edit_one_object(visit: Visit, api: Api) -> None:
 
 
 async def test_after_a_conflict_one_can_begin_with_what_is_stored(visit: Visit, api: Api) -> None:
-    api.post(CONFIG_MAPS, config_map("conflict", a="1")).ok()
-    await visit.log_in(view=view("conflict", "edit"))
-    page = visit.page
-    await page.locator(".cm-focused").wait_for()
-    api.patch(f"{CONFIG_MAPS}/conflict?fieldManager=rival", {"data": {"a": "2"}}, type="merge").ok()
+    page = await edit_beside_a_rival(visit, api, "conflict", a="2")
     await page.keyboard.press("Control+End")
     await page.keyboard.type("# a comment")
     await page.keyboard.press("Control+s")
@@ -110,11 +115,7 @@ async def test_a_definition_that_appears_does_not_disturb_an_edit(visit: Visit, 
 
 
 async def test_the_review_of_an_apply_shows_no_changes_of_others(visit: Visit, api: Api) -> None:
-    api.post(CONFIG_MAPS, config_map("shared", a="1")).ok()
-    await visit.log_in(view=view("shared", "edit"))
-    page = visit.page
-    await page.locator(".cm-focused").wait_for()
-    api.patch(f"{CONFIG_MAPS}/shared?fieldManager=rival", {"data": {"b": "2"}}, type="merge").ok()
+    page = await edit_beside_a_rival(visit, api, "shared", b="2")
     await page.get_by_role("combobox", name="Write by").select_option("apply")
     await page.get_by_role("button", name="Review").click()
     review = page.get_by_role("region", name="What would be stored")
