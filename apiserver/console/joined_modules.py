@@ -25,7 +25,8 @@ _EXPORT: Final = re.compile(
 )
 # At the end of a library.
 _LIST: Final = re.compile(r"\bexport\{(?P<names>[^}]*)\};?\s*\Z")
-# Not of types in comments.
+# With the types of a module.
+_COMMENT: Final = re.compile(r"/\*\*.*?\*/", re.DOTALL)
 _DYNAMIC: Final = re.compile(r'(?<![{<\w.])import\("(?P<path>[^"]+)"\)')
 _MODULE_SYNTAX: Final = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
@@ -100,6 +101,13 @@ class JoinedModules:
             return self._binding(path, found["names"], imported, f'modules["{imported}"]') + "\n"
 
         linked = _IMPORT.sub(bound, text)
+        rest = _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub("", linked)))
+        loaded = (
+            found for found in _DYNAMIC.finditer(rest) if _resolved(path, found["path"]) in self._modules
+        )
+        # It would run another copy of a module.
+        if (unknown := _MODULE_SYNTAX.search(rest) or next(loaded, None)) is not None:
+            raise InvalidModule(f"{path}: {unknown[0][:80]}")
         if linked == text:
             return text
         joined = posixpath.relpath(JOINED, posixpath.dirname(path) or ".")
@@ -135,7 +143,7 @@ def _parsed(path: str, text: str) -> _Module:
     unknown = _MODULE_SYNTAX.search(body)
     if unknown is None and directory:
         # Its path would be taken for one beside the joined module.
-        unknown = _DYNAMIC.search(body)
+        unknown = _DYNAMIC.search(_COMMENT.sub("", body))
     if unknown is not None:
         raise InvalidModule(f"{path}: {unknown[0][:80]}")
     return _Module(body, imports, exports)

@@ -24,6 +24,8 @@ from apiserver.meta.errors import MethodNotAllowed, NoSuchEndpoint
 INDEX: Final = "index.html"
 # What begins the page, and before it the view that it loads first.
 FIRST_MODULES: Final = ("views/types.js", "main.js")
+# What is below this imports none of our modules.
+LIBRARIES: Final = "vendor/"
 _TYPES: Final = {
     "css": "text/css; charset=utf-8",
     "html": "text/html; charset=utf-8",
@@ -109,7 +111,7 @@ class StaticFiles:
             content = self.joined.text.encode()
         else:
             content = self._files[name].read_bytes()
-            if name.endswith(".js") and name not in self.joined:
+            if name.endswith(".js") and not name.startswith(LIBRARIES) and name not in self.joined:
                 content = self.joined.linked(name, content.decode()).encode()
         return _sent(content, is_compressed)
 

@@ -15,7 +15,7 @@ import pytest
 
 from apiserver.cli.command_line import parse
 from apiserver.console.joined_modules import JOINED, JoinedModules
-from apiserver.console.static_files import FIRST_MODULES, StaticFiles
+from apiserver.console.static_files import FIRST_MODULES, LIBRARIES, StaticFiles
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
 
@@ -45,7 +45,7 @@ def sent(name: str) -> bytes:
     if name == JOINED:
         return JOINED_MODULES.text.encode()
     content = (PAGES / name).read_bytes()
-    is_linked = name.endswith(".js") and name not in JOINED_MODULES
+    is_linked = name.endswith(".js") and not name.startswith(LIBRARIES) and name not in JOINED_MODULES
     return JOINED_MODULES.linked(name, content.decode()).encode() if is_linked else content
 
 

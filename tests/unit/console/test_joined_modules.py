@@ -133,6 +133,20 @@ def test_what_is_not_joined(text: str, error: str) -> None:
     assert str(raised.value) == error
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import "../state.js";\n',
+        'export { count } from "../state.js";\n',
+        'import { count } from "../state.js"; // the same\n',
+        'const later = () => import("../state.js");\n',
+    ],
+)
+def test_a_module_that_is_loaded_later_makes_no_copy_of_one_in_the_joined_one(text: str) -> None:
+    with pytest.raises(InvalidModule):
+        JoinedModules(["state.js"], PAGE.__getitem__).linked("views/later.js", text)
+
+
 def test_a_module_below_another_directory_loads_none_later() -> None:
     """Its path would be taken for one beside the joined module."""
     text = 'const a = () => import("./b.js");\n'

@@ -102,7 +102,7 @@ function Editor({ type, namespace, name, text, onReload }) {
     const warnings = [];
     try {
       // An apply changes the object as it is by then, whatever others have made of it meanwhile.
-      if (mode === "apply" && !isNew) base.current = await getText(path, { accept: YAML });
+      if (mode === "apply" && !isNew) base.current = (await storedText(path)) ?? base.current;
       const answer = await send({
         type,
         namespace,
@@ -123,9 +123,10 @@ function Editor({ type, namespace, name, text, onReload }) {
       else saved(stored);
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
-      setWriter(isConflict(failure) && mode === "replace" ? await lastManager(path) : "");
       setError(failure);
       setReview(null);
+      setWriter("");
+      if (!isNew && mode === "replace" && isConflict(failure)) setWriter(await lastManager(path));
     } finally {
       setIsBusy(false);
     }
@@ -234,6 +235,19 @@ function LeaveDialog({ onStay, onLeave }) {
 /** @param {ApiError} error */
 function isConflict(error) {
   return error.code === 409 && error.status.reason === "Conflict";
+}
+
+/**
+ * An object as it is now; null if it cannot be read, of which its write will tell more.
+ * @param {string} path
+ */
+async function storedText(path) {
+  try {
+    return await getText(path, { accept: YAML });
+  } catch (failure) {
+    if (failure instanceof ApiError) return null;
+    throw failure;
+  }
 }
 
 /**
