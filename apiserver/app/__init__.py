@@ -11,7 +11,7 @@ verb and the admission plugins before a write, `custom_resources` serves what de
 `http_server` has the routes and the chain of middleware before them, `flow_control` queues requests, `audit`
 records them, and `exposition` makes the text of /metrics. `outbound` has the clients of other servers,
 `connectors` connects requests to them, and `aggregation` knows the versions that they serve.
-`noted_certificates` knows when certificates expire that no other part watches. `controllers` has the
+`certificate_expiry` tracks certificates in files that no other part watches. `controllers` has the
 controllers, `cluster` what the server publishes about itself, `release_sharing` adapts to servers of
 older releases on the store, and `background` starts the tasks that run beside requests. `startup_probes`
 answers probes while the store is unreachable at the start. `host_process` tells whether the process is the

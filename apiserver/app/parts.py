@@ -14,6 +14,7 @@ from apiserver.app.aggregation import aggregation_tasks
 from apiserver.app.authentication import ForeignTokens
 from apiserver.app.authorization import authorization_tasks, build_authorizers
 from apiserver.app.background import BackgroundTask
+from apiserver.app.certificate_expiry import track_expiry
 from apiserver.app.cluster import (
     authentication_info_task,
     build_kubernetes_service,
@@ -29,7 +30,6 @@ from apiserver.app.exposition import build_exposition
 from apiserver.app.flow_control import build_fairness, flow_control_tasks
 from apiserver.app.handlers import build_admission, build_handlers
 from apiserver.app.http_server import RequestLimits, build_endpoints, build_http_server, build_routes
-from apiserver.app.noted_certificates import note_certificates
 from apiserver.app.outbound import Outbound
 from apiserver.app.release_sharing import ReleaseSharing
 from apiserver.app.serving.certificate_keeper import CertificateKeeper
@@ -114,12 +114,12 @@ def build_parts(
         core, handlers, endpoints, outbound, lambda: definitions_hook.is_done and aggregation.is_complete
     )
     kubeconfig = AdminKubeconfig(core.config, core.serving.port, keys.certificates)
-    noted = note_certificates(core.config)
+    expiry = track_expiry(core.config)
     core.metrics.certificates.expirations = lambda: {
         **tls.known.expirations,
         **aggregation.expirations,
         **connectors.expirations,
-        **noted.expirations,
+        **expiry.expirations,
     }
     certificate_keeper = _certificate_keeper(core, kubeconfig, keys, tls)
     kubernetes_service = build_kubernetes_service(core, replicas)
@@ -150,7 +150,7 @@ def build_parts(
             *limits.tasks(),
             BackgroundTask("certificates", certificate_keeper.run),
             *(BackgroundTask("watched-files", each.run) for each in tls.watched(count_reload)),
-            *(BackgroundTask("watched-files", each.run) for each in (*connectors.watched, *noted.watched)),
+            *(BackgroundTask("watched-files", each.run) for each in (*connectors.watched, *expiry.watched)),
             # Whose address is the server's own, in whatever was stored before.
             BackgroundTask.hooked(service_hook, kubernetes_service.run),
             *flow_control_tasks(core, health, fairness),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Shutdown:
-    """A shutdown that has begun now. number: of the signal. clock: seconds, monotonic."""
+    """A shutdown that has begun now. number: that of the signal. clock: seconds, monotonic."""
 
     def __init__(self, number: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._signal, self._clock, self._began = signal.Signals(number).name, clock, clock()

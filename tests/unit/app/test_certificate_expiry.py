@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.app.noted_certificates import NotedCertificates, note_certificates
+from apiserver.app.certificate_expiry import CertificateExpiry, track_expiry
 from apiserver.app.serving.listening import CannotStart
 from apiserver.app.serving.watched_files import FILE_BYTES_MAX
 from apiserver.cli.command_line import parse
@@ -27,11 +27,12 @@ def files(tmp_path: Path) -> TlsFiles:
     return Authority(tmp_path / "ca").issue("one")
 
 
-def noted(files: TlsFiles) -> NotedCertificates:
-    found = note_certificates(
+def tracked(files: TlsFiles, *flags: str) -> CertificateExpiry:
+    found = track_expiry(
         parse(
             [
                 *ETCD,
+                *flags,
                 f"--etcd-cafile={files.ca}",
                 f"--etcd-certfile={files.certificate}",
                 f"--etcd-keyfile={files.key}",
@@ -52,30 +53,46 @@ def expiries(files: TlsFiles) -> Mapping[str, float]:
     return {each: ca if "ca" in each else certificate for each in CASES}
 
 
-async def test_they_are_noted_by_flag_and_again_when_a_file_changes(files: TlsFiles, tmp_path: Path) -> None:
-    found = noted(files)
+@pytest.mark.parametrize(
+    ("flags", "reloaded"),
+    [((), {"--etcd-cafile", "--etcd-certfile"}), (("--etcd-transport=grpc",), set())],
+    ids=["http2", "grpc"],
+)
+async def test_the_expiry_is_that_of_what_is_in_use(
+    files: TlsFiles, tmp_path: Path, flags: tuple[str, ...], reloaded: set[str]
+) -> None:
+    found = tracked(files, *flags)
     before = expiries(files)
     assert found.expirations == before
-    renewed = Authority(tmp_path / "other").issue("one", valid_for=datetime.timedelta(hours=5))
-    files.certificate.write_bytes(renewed.certificate.read_bytes())
-    # It does not keep the others from being noted.
-    files.ca.write_text("none")
+    other = Authority(tmp_path / "other").issue("one", valid_for=datetime.timedelta(hours=5))
+    files.certificate.write_bytes(other.certificate.read_bytes())
+    files.ca.write_bytes(other.certificate.read_bytes())
     for each in found.watched:
         await each.look()
         await each.look()
-    renewed_at = first_expiry(files.certificate.read_bytes())
-    assert found.expirations == {each: before[each] if "ca" in each else renewed_at for each in CASES}
-    assert renewed_at not in before.values()
+    after = expiries(files)
+    assert not {*before.values()} & {*after.values()}
+    assert found.expirations == {each: (after if each in reloaded else before)[each] for each in CASES}
+
+
+async def test_a_file_that_becomes_invalid_changes_nothing(files: TlsFiles) -> None:
+    found = tracked(files)
+    before = dict(found.expirations)
+    files.certificate.write_text("none")
+    for each in found.watched:
+        await each.look()
+        await each.look()
+    assert found.expirations == before
 
 
 def test_a_server_without_such_files_watches_none() -> None:
-    assert note_certificates(parse([])) == NotedCertificates([], {})
+    assert track_expiry(parse([])) == CertificateExpiry([], {})
 
 
 def test_a_file_that_cannot_be_read_prevents_the_start(files: TlsFiles) -> None:
     files.ca.write_bytes(bytes(FILE_BYTES_MAX + 1))
     with pytest.raises(CannotStart, match=r"ca\.crt"):
-        note_certificates(parse([*ETCD, f"--etcd-cafile={files.ca}"]))
+        track_expiry(parse([*ETCD, f"--etcd-cafile={files.ca}"]))
 
 
 def test_a_file_without_certificates_is_left_to_its_user(
@@ -83,6 +100,6 @@ def test_a_file_without_certificates_is_left_to_its_user(
 ) -> None:
     files.ca.write_text("none")
     with caplog.at_level(logging.WARNING):
-        assert note_certificates(parse([*ETCD, f"--etcd-cafile={files.ca}"])).expirations == {}
+        assert track_expiry(parse([*ETCD, f"--etcd-cafile={files.ca}"])).expirations == {}
     [record] = caplog.records
     assert "it is not known when a certificate expires: --etcd-cafile: " in record.getMessage()
