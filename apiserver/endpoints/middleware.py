@@ -83,7 +83,7 @@ def errors_to_status(is_confidential: IsConfidential = lambda _: False) -> Middl
             shown = RedactedError(error, resource.group_kind, call.info.name, has_copied=call.has_copied)
             error, recorded = shown.to_client, shown.recorded
         if error.code == InternalError.code and not is_logged:
-            log.error("%s %s failed: %s; %s", call.info.method, call.info.path, error.message, call.client)
+            log.error("%s %s failed: %s; %s", call.info.method, call.info.path, recorded.message, call.client)
         call.warnings += error.warnings
         if not call.status:
             if error.is_termination:
@@ -134,7 +134,7 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
 
 
 class _UnexpectedError(InternalError):
-    """An exception that is no ApiError, and is logged with its traceback."""
+    """The error for an exception that is no ApiError, which has been logged with its traceback."""
 
 
 def measure(metrics: RequestMetrics) -> Middleware:

@@ -247,7 +247,9 @@ class CustomResourceCodec:
         missing = [stored for stored, view in zip(objects, cached, strict=True) if view is None]
         if not missing:
             return [view for view in cached if view is not None]
-        converted = await traced(_CONVERSION, self._converted(missing))
+        work = self._converted(missing)
+        converts = self._versions.converter is not None and any(map(self._needs_converter, missing))
+        converted = await (traced(_CONVERSION, work) if converts else work)
         return [
             view if view is not None else converted[stored]
             for stored, view in zip(objects, cached, strict=True)

@@ -226,6 +226,19 @@ async def test_conversions_are_parts_of_a_request() -> None:
     assert [name for name, *_ in trace.parts] == 3 * ["conversion"]
 
 
+async def test_views_of_the_same_version_are_no_conversions() -> None:
+    trace = RequestTrace("some-id")
+    CURRENT_TRACE.set(trace)
+    try:
+        for converter in (None, _Webhook()):
+            await CustomResourceCodec(_versions(converter=converter), "v1").views(
+                [_found("v1", a=LARGE)], OFFLOAD
+            )
+    finally:
+        CURRENT_TRACE.set(None)
+    assert "conversion" not in [name for name, *_ in trace.parts]
+
+
 LARGE: Final = "x" * 20_000
 
 
