@@ -20,10 +20,11 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import orjson
 
+from apiserver.admission.reversible_changes import ReversibleChange, ReversibleChanges
 from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.load.offload import Offload
-from apiserver.load.size_class import size_class
+from apiserver.load.size_class import size_class, size_class_of_document
 from apiserver.meta.errors import ApiError, BadRequest, Timeout
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.names import qualified_name
@@ -175,15 +176,22 @@ class ReinvocationContext:
     """The rounds in which plugins may change one write: a second one runs if a plugin requests it.
 
     is_second: whether the second round is running. is_wanted: whether it is to follow, as it does if one of
-        these plugins has changed the object.
+        these plugins has changed the object. changes: those that may be taken back.
     """
 
-    __slots__ = ("_by_plugin", "is_second", "is_wanted")
+    __slots__ = ("_by_plugin", "changes", "is_second", "is_wanted")
 
-    def __init__(self) -> None:
+    def __init__(self, changes: ReversibleChanges | None = None) -> None:
         self.is_second = False
         self.is_wanted = False
+        self.changes = changes
         self._by_plugin: dict[Plugin, PluginReinvocations] = {}
+
+    def note(self, change: ReversibleChange) -> None:
+        """Note a change that may be taken back."""
+        if self.changes is None:
+            self.changes = ReversibleChanges()
+        self.changes.made.append(change)
 
     def of(self, plugin: Plugin) -> PluginReinvocations:
         """Returns the rounds for one of the plugins that take part in them."""
@@ -372,13 +380,16 @@ class ApplicablePlugins:
         self._attributes = attributes
         self._steps = steps
         self.may_mutate = self.has_mutated = bool(steps.mutation.methods)
+        self.is_reversible = False
+        self._changes: ReversibleChanges | None = None
 
     async def mutate(self, new: Document | None, old: Document | None) -> list[str]:
         """Run mutating admission, twice if a plugin requests it: see `registry.write_request.Admission`."""
         mutation = self._steps.mutation
         if not self._steps.has_rounds:
             return await mutation.run(self._attributes, new, old)
-        rounds = ReinvocationContext()
+        rounds = ReinvocationContext(self._changes)
+        self.is_reversible = False
         attributes = self._attributes.with_rounds(rounds)
         warnings = await mutation.run(attributes, new, old)
         if self._steps.notes_changes:
@@ -390,7 +401,27 @@ class ApplicablePlugins:
             except ApiError as refused:
                 refused.add_warnings(warnings)
                 raise
+        if rounds.changes is not None:
+            self._changes, self.is_reversible = rounds.changes, True
         return warnings
+
+    async def take_back(self, new: Document, refused: ApiError) -> bool:
+        """Take back changes of the object: see `registry.write_request.Admission`."""
+        if not self.is_reversible:
+            return False
+        self.is_reversible = False
+        assert self._changes is not None
+        offload, size = self._attributes.offload, size_class_of_document(new)
+        before = await offload.run_begun(size, self._changes.take_back, refused)
+        if before is None:
+            return False
+        _replace(new, await offload.run_begun(size_class(len(before)), orjson.loads, before))
+        return True
+
+    def accept(self) -> Sequence[str]:
+        """Note that the object is valid: see `registry.write_request.Admission`."""
+        self.is_reversible = False
+        return () if self._changes is None else self._changes.accept()
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         """Returns the errors that plugins find: see `registry.write_request.Admission`."""

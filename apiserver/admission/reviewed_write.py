@@ -202,6 +202,20 @@ class ReviewedWrite:
                 raise TooDeep from None
         return found
 
+    def hub_json(self) -> bytes:
+        """Returns the new document of the hub version as JSON. Raises TooDeep."""
+        shown = self.shown_as_is
+        key = False, shown and shown.cache_key
+        found = self._encoded.get(key)
+        if found is None:
+            try:
+                found = orjson.dumps(self.new)
+            except orjson.JSONEncodeError:
+                raise TooDeep from None
+            if shown is not None:
+                self._encoded[key] = found
+        return found
+
     async def _encode(self, document: Document, resource: ServedResource) -> bytes:
         attributes = self.attributes
         if attributes.view is not None:

@@ -56,6 +56,13 @@ class FieldError:
             return self
         return FieldError(self.field, self.reason, self.message.replace(self.quoted, REDACTED, 1))
 
+    def without_quoted(self) -> FieldError:
+        """Returns the same error without its value, which does not show that one was there."""
+        if not self.quoted:
+            return self
+        message = self.message.replace(f": {self.quoted}", "", 1)
+        return FieldError(self.field, self.reason, message, self.origin)
+
     def without_text(self) -> FieldError:
         """Returns the same error without any text that depends on a value."""
         title, has_value = _TITLES.get(self.reason, ("Invalid value", True))

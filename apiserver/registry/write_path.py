@@ -113,25 +113,29 @@ class WritePath:
         size, offload = _size(request), request.offload or self._offload
         if codec.converts_hub:
             document = await offload.run_begun(size, codec.to_hub, document)
-        warnings = [*proposed.warnings]
+        told: Sequence[str] = ()
         try:
             place = partial(write_stages.place, request, proposed, document, self._manage_fields(request))
             if size is SizeClass.SMALL and not codec.has_converter:
                 place()
             else:
                 await run_converting(offload, size, place)
-            if request.admission is not None:
-                told, size = await self._mutated(request, request.admission, document, None, size)
-                warnings += told
-            meta = document["metadata"]
-            if meta.get("name") or not meta.get("generateName"):
-                created = await self._create_once(request, document, size)
-            else:
-                created = await self._create_named(request, document, size)
+            while True:
+                try:
+                    if request.admission is not None:
+                        told, size = await self._mutated(request, request.admission, document, None, size)
+                    meta = document["metadata"]
+                    is_named = meta.get("name") or not meta.get("generateName")
+                    create = self._create_once if is_named else self._create_named
+                    created = await create(request, document, size)
+                    break
+                except ApiError as refused:
+                    if not await _is_to_be_admitted_again(request, document, refused):
+                        raise
         except ApiError as refused:
-            refused.add_warnings(warnings)
+            refused.add_warnings([*proposed.warnings, *told])
             raise
-        return WriteResult(created.found, [*warnings, *created.warnings])
+        return WriteResult(created.found, [*proposed.warnings, *told, *created.warnings])
 
     async def _create_named(self, request: WriteRequest, document: Document, size: SizeClass) -> WriteResult:
         """Create an object under generated names, until one of them is free.
@@ -162,6 +166,8 @@ class WritePath:
             )
             warnings += write_stages.accepted(resource, meta.get("name", ""), errors, findings)
             if admission is not None:
+                if admission.is_reversible:
+                    warnings += admission.accept()
                 warnings += await admission.validate(document, None)
             key = self._keys.of(resource, request.namespace, meta["name"])
             if resource.strategy.allocator is None:
@@ -330,27 +336,33 @@ class WritePath:
             old, proposed = propose()
         else:
             old, proposed = await run_converting(offload, size, propose)
-        new, warnings, extra = proposed.document, [*proposed.warnings], NO_EXTRA_WRITES
-        try:
-            if admission is not None:
-                told, size = await self._mutated(request, admission, new, old, size)
-                warnings += told
-            now = timestamps.to_text(self._clock())
-            prepare = partial(write_stages.prepare_update, request, new, old, now)
-            is_small = size is SizeClass.SMALL
-            is_unchanged = prepare() if is_small else await offload.run_begun(size, prepare)
-            errors = await admission.check(new, old) if admission is not None else ()
-            findings = await offload.run_bounded(
-                size, partial(write_stages.validate_update, request, new, old, now, is_unchanged)
-            )
-            warnings += write_stages.accepted(resource, request.name, errors, findings)
-            if admission is not None:
-                warnings += await admission.validate(new, old)
-            if allocations is not None:
-                extra = await _allocate(allocations, request, new, old)
-        except ApiError as refused:
-            refused.add_warnings(warnings)
-            raise
+        new, extra = proposed.document, NO_EXTRA_WRITES
+        while True:
+            warnings = [*proposed.warnings]
+            try:
+                if admission is not None:
+                    told, size = await self._mutated(request, admission, new, old, size)
+                    warnings += told
+                now = timestamps.to_text(self._clock())
+                prepare = partial(write_stages.prepare_update, request, new, old, now)
+                is_small = size is SizeClass.SMALL
+                is_unchanged = prepare() if is_small else await offload.run_begun(size, prepare)
+                errors = await admission.check(new, old) if admission is not None else ()
+                findings = await offload.run_bounded(
+                    size, partial(write_stages.validate_update, request, new, old, now, is_unchanged)
+                )
+                warnings += write_stages.accepted(resource, request.name, errors, findings)
+                if admission is not None:
+                    if admission.is_reversible:
+                        warnings += admission.accept()
+                    warnings += await admission.validate(new, old)
+                if allocations is not None:
+                    extra = await _allocate(allocations, request, new, old)
+                break
+            except ApiError as refused:
+                if not await _is_to_be_admitted_again(request, new, refused):
+                    refused.add_warnings(warnings)
+                    raise
         if allocations is not None:
             # What was unchanged when it was validated may have been allocated something since.
             is_unchanged = await offload.run_begun(size, write_stages.is_same, new, old)
@@ -400,6 +412,12 @@ class WritePath:
             except AllocationRefused as refused:
                 raise write_stages.refusal(resource, request.name, [refused.error]) from None
             return None
+
+
+async def _is_to_be_admitted_again(request: WriteRequest, document: Document, refused: ApiError) -> bool:
+    """Whether an object was refused for changes of admission, which have been taken back."""
+    admission = request.admission
+    return admission is not None and admission.is_reversible and await admission.take_back(document, refused)
 
 
 def _size(request: WriteRequest) -> SizeClass:

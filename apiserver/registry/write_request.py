@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import ApiError
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.vocabulary import Document, UserInfo
@@ -25,6 +26,7 @@ class Admission(Protocol):
 
     may_mutate: whether a plugin might change the object.
     has_mutated: whether one may have changed it in the last `mutate`.
+    is_reversible: whether changes of the last `mutate` may be taken back, until `accept`.
     `mutate` and `validate` return warnings for the client, and raise ApiError to refuse the write.
     """
 
@@ -34,10 +36,27 @@ class Admission(Protocol):
     @property
     def has_mutated(self) -> bool: ...
 
+    @property
+    def is_reversible(self) -> bool: ...
+
     async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
         """Mutates the object that is about to be written, and returns warnings.
 
         new: None for a delete, which cannot be changed.
+        """
+        ...
+
+    async def take_back(self, new: Document, refused: ApiError) -> bool:
+        """Takes back changes that may be the reason why the object is invalid.
+
+        Returns whether `new` is to pass `mutate` and all stages after it again.
+        """
+        ...
+
+    def accept(self) -> Sequence[str]:
+        """Notes that the object is valid, and returns warnings.
+
+        Raises ApiError if it is so only because changes were taken back.
         """
         ...
 

@@ -19,6 +19,7 @@ from apiserver.admission.extensions.functions import AdmissionFunction
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.patched_documents import InvalidDocument, checked
 from apiserver.admission.responses import AdmissionDenied, InvalidAnswer
+from apiserver.admission.reversible_changes import ReversibleChange
 from apiserver.admission.reviewed_write import EquivalentResources, ReviewedWrite
 from apiserver.admission.selection import Conditions, namespace_labels
 from apiserver.auth.authz.chain import AuthorizationChain
@@ -308,6 +309,9 @@ class MutatingExtension(ExtensionPlugin):
         Returns None if its condition does not select the write.
         """
         hook, (number, resource) = function.hook, matched[function]
+        changes = write.attributes.rounds and write.attributes.rounds.changes
+        if changes and function in changes.failures:
+            return None
         if function.is_selective and not await self._is_called(function, write, resource):
             return None
         inline = hook.inline
@@ -319,7 +323,7 @@ class MutatingExtension(ExtensionPlugin):
                 result = await self._called_inline(inline, hook, resource, write)
             outcome = NOTHING  # Most functions change few objects.
             if result:
-                outcome = await _mutated(hook, self._answer(hook, result, write), write, resource)
+                outcome = await self._mutated(function, result, write, matched[function])
         except HookFailed as failed:
             outcome = self._failed(failed, hook, write, number)
         except ApiError as error:
@@ -333,16 +337,39 @@ class MutatingExtension(ExtensionPlugin):
             write.attributes.annotate(annotation, orjson.dumps(told).decode())
         return outcome
 
+    async def _mutated(
+        self,
+        function: AdmissionFunction,
+        result: Mapping[str, Any],
+        write: ReviewedWrite,
+        matched: MatchedFunction,
+    ) -> ReviewOutcome:
+        """Returns the outcome of a result, whose object has then replaced that of the write."""
+        hook, (number, resource) = function.hook, matched
+        answer = self._answer(hook, result, write)
+        if answer.denial is not None:
+            return ReviewOutcome(answer.warnings, _denied(hook, answer.denial))
+        if answer.changed is None:
+            return ReviewOutcome(answer.warnings)
+        before = write.hub_json()
+        has_changed = await _replaced(hook, answer.changed, write, resource)
+        if has_changed and write.attributes.rounds is not None:
+            failed = partial(self._made_invalid, hook, write, number)
+            write.attributes.rounds.note(ReversibleChange(function, before, write.hub_json(), failed))
+        return ReviewOutcome(answer.warnings, has_changed=has_changed)
 
-async def _mutated(
-    hook: ExtensionHook, answer: FunctionAnswer, write: ReviewedWrite, resource: ServedResource
-) -> ReviewOutcome:
-    """Returns the outcome of an answer, whose object has then replaced that of the write."""
-    if answer.denial is not None:
-        return ReviewOutcome(answer.warnings, _denied(hook, answer.denial))
-    if answer.changed is None:
-        return ReviewOutcome(answer.warnings)
-    return ReviewOutcome(answer.warnings, has_changed=await _replaced(hook, answer.changed, write, resource))
+    def _made_invalid(
+        self, hook: ExtensionHook, write: ReviewedWrite, number: int, reason: str
+    ) -> Sequence[str]:
+        """Decide about a write whose object is only valid without the changes of a function.
+
+        Returns warnings. Raises InternalError.
+        """
+        invalid = hook.invalid(f"has made the object invalid: {reason}")
+        outcome = self._failed(invalid, hook, write, number)
+        if outcome.refusal is not None:
+            raise outcome.refusal
+        return outcome.warnings
 
 
 async def _replaced(
@@ -386,20 +413,39 @@ class ValidatingExtension(ExtensionPlugin):
     ) -> Sequence[str] | None:
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         calls = []
-        # Beside a function in a process, inline ones take little of the time.
-        is_own = True
+        inline_calls = 0
         for each, (_, resource) in self._functions_of(write).items():
             if not each.is_selective or await self._is_called(each, write, resource):
-                is_own = is_own and each.hook.inline is not None
+                inline_calls += each.hook.inline is not None
                 calls.append((each.hook, resource))
         if not calls:
             return None
+        is_own = inline_calls == len(calls)
+        own_s: list[float] = []
+        call = partial(self._call, write)
+        if inline_calls and not is_own:
+            call = partial(self._call_beside_others, write, own_s)
         began = perf_counter()
         try:
-            return await call_together(calls, partial(self._call, write))
+            return await call_together(calls, call)
         finally:
             if not is_own or attributes.audit is not None:
-                self._note_time(attributes, perf_counter() - began, is_own=is_own)
+                self._note_time(attributes, perf_counter() - began - sum(own_s), is_own=is_own)
+
+    async def _call_beside_others(
+        self,
+        write: ReviewedWrite,
+        own_s: list[float],
+        call: tuple[ExtensionHook, ServedResource],
+        index: int,
+    ) -> ReviewOutcome:
+        """Call one function while others run in processes. own_s: gets the time of an inline one."""
+        is_inline, began = call[0].inline is not None, perf_counter()
+        try:
+            return await self._call(write, call, index)
+        finally:
+            if is_inline:
+                own_s.append(perf_counter() - began)
 
     async def _call(
         self, write: ReviewedWrite, call: tuple[ExtensionHook, ServedResource], index: int

@@ -24,7 +24,7 @@ def field_of(path: str) -> str:
 def moved(error: FieldError, path: str) -> FieldError:
     """Returns an error of a value as one of the value at a path."""
     field = path if error.field == NO_FIELD else f"{path}.{error.field}"
-    return FieldError(field, error.reason, error.message)
+    return FieldError(field, error.reason, error.message, error.origin, error.quoted)
 
 
 def add(errors: ErrorsByMessage, *findings: Finding) -> None:
@@ -34,14 +34,15 @@ def add(errors: ErrorsByMessage, *findings: Finding) -> None:
 
 def invalid_value(path: str, value: Any, text: str) -> Finding:
     value_text = number_text(value) if type(value) in (int, float) else quote(value)
-    return text, FieldError(field_of(path), "FieldValueInvalid", f"Invalid value: {value_text}: {text}")
+    message = f"Invalid value: {value_text}: {text}"
+    return text, FieldError(field_of(path), "FieldValueInvalid", message, quoted=value_text)
 
 
 def wrong_type(path: str, expected: str, actual: str) -> Finding:
+    quoted = quote(actual)
     text = f"{path} in body must be of type {expected}: {go_quote(actual)}"
-    return text, FieldError(
-        field_of(path), "FieldValueTypeInvalid", f"Invalid value: {quote(actual)}: {text}"
-    )
+    message = f"Invalid value: {quoted}: {text}"
+    return text, FieldError(field_of(path), "FieldValueTypeInvalid", message, quoted=quoted)
 
 
 def general(text: str) -> Finding:

@@ -157,11 +157,6 @@ def moves_it(config_map: Any) -> None:
     config_map["metadata"]["namespace"] = "kube-system"
 
 
-@mutates(on="update")
-def changes_immutable_data(config_map: Any) -> None:
-    config_map["data"]["a"] = "changed"
-
-
 @mutates(reinvoke=True)
 def counts_its_calls(config_map: Any) -> None:
     config_map["data"]["calls"] = str(int(config_map["data"].get("calls", 0)) + 1)
@@ -276,3 +271,19 @@ slow = Extension("slow")
 def takes_its_time(config_map: Any) -> None:
     config_map["data"] = {"pid": str(os.getpid())}
     time.sleep(0.1)
+
+
+# ---- one function in a process, and one on the event loop, that validate the same objects
+
+mixed = Extension("mixed", timeout_s=5)
+INLINE_S = 0.2
+
+
+@mixed.validate("configmaps", where="object.metadata.name == 'mixed'", inline=True)
+def takes_time(config_map: Any) -> None:
+    time.sleep(INLINE_S)
+
+
+@mixed.validate("configmaps", where="object.metadata.name == 'mixed'")
+def takes_none(config_map: Any) -> None:
+    pass

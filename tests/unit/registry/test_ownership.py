@@ -17,6 +17,7 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apiserver.meta.errors import ApiError
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.patch.apply.field_set import has_itself
@@ -56,6 +57,7 @@ class Admission:
     """Puts keys into maps, and takes some out."""
 
     may_mutate = has_mutated = True
+    is_reversible = False
 
     def __init__(self, mutation: Sequence[dict[str, str | None]]) -> None:
         self.mutation = mutation
@@ -68,6 +70,12 @@ class Admission:
             parent[path[-1]] = {key: value for key, value in entries.items() if value is not None}
             if not parent[path[-1]]:
                 del parent[path[-1]]
+        return ()
+
+    async def take_back(self, new: Document, refused: ApiError) -> bool:
+        return False
+
+    def accept(self) -> Sequence[str]:
         return ()
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:

@@ -52,6 +52,7 @@ class Plugins:
     """Admission that warns where it may, notes what it was asked, and may refuse."""
 
     may_mutate = has_mutated = True
+    is_reversible = False
 
     def __init__(self, refuses: str = "") -> None:
         self.refuses = refuses
@@ -62,6 +63,12 @@ class Plugins:
         if new is not None:
             new.setdefault("data", {})["mutated"] = "yes"
         return self._answer("mutate")
+
+    async def take_back(self, new: Document, refused: ApiError) -> bool:
+        return False
+
+    def accept(self) -> Sequence[str]:
+        return ()
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         self.asked.append(("check", old is None))

@@ -1,0 +1,185 @@
+"""A function has failed that makes an object invalid, and `on_error` decides about the write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, Final
+
+import pytest
+
+from tests.extensions.modules.invalidating import GROUP, extensions
+from tests.support.api import Answer, Api
+from tests.support.definitions import define, definition, version
+from tests.support.metrics import metric
+from tests.support.objects import pod
+from tests.support.server_process import ServerProcess
+
+MODULE: Final = "tests.extensions.modules.invalidating"
+IN: Final = "namespaces/default"
+CONFIG_MAPS: Final = f"/api/v1/{IN}/configmaps"
+DEPLOYMENTS: Final = f"/apis/apps/v1/{IN}/deployments"
+WIDGETS: Final = f"/apis/{GROUP}/v1/{IN}/widgets"
+INTEGER: Final = {"type": "integer"}
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["size"],
+            "properties": {
+                "size": {**INTEGER, "maximum": 10},
+                "most": INTEGER,
+                "marks": INTEGER,
+                "fixed": {
+                    "type": "string",
+                    "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "stays as it is"}],
+                },
+            },
+            "x-kubernetes-validations": [
+                {"rule": "!has(self.most) || self.size <= self.most", "message": "size is more than most"}
+            ],
+        },
+        "status": {"type": "object", "properties": {"phase": {"enum": ["Ready"], "type": "string"}}},
+    },
+}
+POD: Final = {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]}
+OBJECTS: Final[dict[str, dict[str, Any]]] = {
+    CONFIG_MAPS: {"data": {"a": "b"}, "immutable": True},
+    DEPLOYMENTS: {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": POD}},
+    WIDGETS: {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "spec": {"size": 5, "fixed": "a"}},
+}
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    flags = [f"--extension={MODULE}:{name}" for name in extensions]
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data", *flags) as server, Api(server) as api:
+        of_widgets = version(schema=SCHEMA, subresources={"status": {}})
+        define(api, definition(GROUP, of_widgets))
+        yield api
+
+
+def body(path: str, case: str, extension: str) -> dict[str, Any]:
+    labels = {"in": extension, "case": case}
+    return {**deepcopy(OBJECTS[path]), "metadata": {"generateName": "a-", "labels": labels}}
+
+
+NOT_AN_INTEGER: Final = 'spec.size: Invalid value: spec.size in body must be of type integer: "string"'
+# What is created or updated, and the reason that the server gives.
+CREATED: Final = {
+    "sets_a_wrong_type": (WIDGETS, NOT_AN_INTEGER),
+    "sets_too_large_a_number": (WIDGETS, "spec.size: Invalid value: spec.size in body should be less than"),
+    "removes_a_required_field": (WIDGETS, "spec.size: Required value"),
+    "breaks_a_rule": (WIDGETS, "spec: Invalid value: size is more than most"),
+    "sets_a_resource_version": (CONFIG_MAPS, "resourceVersion should not be set on objects to be created"),
+    "moves_it": (CONFIG_MAPS, "the namespace of the provided object does not match the namespace sent"),
+    "sets_an_invalid_annotation": (CONFIG_MAPS, "metadata.annotations: Invalid value: name part must"),
+}
+UPDATED: Final = {
+    **{case: CREATED[case] for case in ("sets_a_wrong_type", "breaks_a_rule", "moves_it")},
+    "changes_what_a_rule_keeps": (WIDGETS, "spec.fixed: Invalid value: stays as it is"),
+    "sets_a_wrong_status": (WIDGETS, 'status.phase: Unsupported value: "Unknown"'),
+    "changes_immutable_data": (CONFIG_MAPS, "data: Forbidden: field is immutable"),
+    "changes_the_selector": (DEPLOYMENTS, "spec.selector: Invalid value: field is immutable"),
+    "renames_it": (CONFIG_MAPS, "metadata.name: Invalid value: field is immutable"),
+    "gives_it_another_uid": (CONFIG_MAPS, "UID in precondition: 1-2-3"),
+}
+
+
+def create(api: Api, case: str, extension: str) -> tuple[Answer, dict[str, Any]]:
+    """Create an object. Returns also one that no function is called for."""
+    path = CREATED[case][0]
+    other = api.post(f"{path}?dryRun=All", body(path, case, "none")).ok()
+    return api.post(path, body(path, case, extension)), other
+
+
+def update(api: Api, case: str, extension: str) -> tuple[Answer, dict[str, Any]]:
+    path = UPDATED[case][0]
+    stored = [api.post(path, body(path, case, "none")).ok() for _ in range(2)]
+    for each in stored:
+        each["metadata"]["annotations"] = {"is": "updated"}
+    subresource = "/status" if "status" in case else ""
+    if subresource:
+        for each in stored:
+            each["status"] = {"phase": "Ready"}
+    [updated, other] = stored
+    updated["metadata"]["labels"]["in"] = extension
+    paths = [f"{path}/{each['metadata']['name']}{subresource}" for each in stored]
+    return api.put(paths[0], updated), api.put(paths[1], other).ok()
+
+
+WRITES: Final = [(create, case) for case in CREATED] + [(update, case) for case in UPDATED]
+IDS: Final = [f"{write.__name__}-{case}" for write, case in WRITES]
+MODES: Final = ("", "inline-")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("write", "case"), WRITES, ids=IDS)
+def test_a_write_fails_and_names_extension_function_and_field(
+    api: Api, write: Any, case: str, mode: str
+) -> None:
+    extension, (_, reason) = f"{mode}fail", {**CREATED, **UPDATED}[case]
+    before = failures(api, extension, case)
+    answer, _ = write(api, case, extension)
+    assert (answer.status, answer.reason) == (500, "InternalError")
+    prefix = f'Internal error occurred: extension "{extension}": {case} (invalidating.py:'
+    assert answer.message.startswith(prefix)
+    assert re.search(rf"\d\) has made the object invalid: .*{re.escape(reason)}", answer.message)
+    # The update fails for the object in the cache, and so is tried on the stored one.
+    assert failures(api, extension, case) == (before[0] + (1 if write is create else 2), before[1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("on_error", ["ignore", "warn"])
+@pytest.mark.parametrize(("write", "case"), WRITES, ids=IDS)
+def test_without_its_changes_the_object_is_stored_as_if_there_were_no_function(
+    api: Api, write: Any, case: str, on_error: str, mode: str
+) -> None:
+    extension = f"{mode}{on_error}"
+    before = failures(api, extension, case)
+    answer, other = write(api, case, extension)
+    stored = answer.ok()
+    assert without_identity(stored) == without_identity(other)
+    assert len(answer.warnings) == (on_error == "warn")
+    for warning in answer.warnings:
+        assert f'extension \\"{extension}\\": {case} (invalidating.py:' in warning
+    assert failures(api, extension, case) == (before[0] + 1, before[1] + 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("verb", ["create", "apply"])
+def test_another_function_is_called_as_if_it_were_the_only_one(api: Api, verb: str, mode: str) -> None:
+    sent = body(WIDGETS, "is_beside_another", f"{mode}ignore")
+    if verb == "create":
+        stored = api.post(WIDGETS, sent).ok()
+    else:
+        sent["metadata"] = {"name": f"applied-{mode}a", "labels": sent["metadata"]["labels"]}
+        stored = api.apply(f"{WIDGETS}/{sent['metadata']['name']}?fieldManager=m", sent).ok()
+    assert stored["spec"] == {"size": 5, "fixed": "a", "marks": 1}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("on_error", ["fail", "ignore", "warn"])
+def test_what_the_client_has_made_invalid_is_refused_as_such(api: Api, on_error: str, mode: str) -> None:
+    sent = body(WIDGETS, "sets_another_field", f"{mode}{on_error}")
+    sent["spec"]["size"] = 100
+    answer = api.post(WIDGETS, sent)
+    assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", "spec.size")])
+
+
+def failures(api: Api, extension: str, hook: str) -> tuple[float, float]:
+    """Returns how often a function has failed, and how often that was ignored."""
+    labels = {"extension": extension, "hook": hook}
+    return (
+        metric(api, "apiserver_extension_failures_total", **labels, failure="error"),
+        metric(api, "apiserver_extension_ignored_failures_total", **labels),
+    )
+
+
+def without_identity(stored: dict[str, Any]) -> dict[str, Any]:
+    """Returns an object without what differs between two objects with the same contents."""
+    meta = {key: value for key, value in stored["metadata"].items() if key in ("annotations", "generation")}
+    status = {} if "conditions" in stored.get("status", {}) else stored.get("status")
+    return {**stored, "metadata": meta, "status": status}
