@@ -27,7 +27,7 @@ from apiserver.extensions.hooks import Kind
 from apiserver.extensions.host.function_metrics import require_free_names
 from apiserver.extensions.host.hooks import ExtensionHook
 from apiserver.extensions.host.local_runner import LocalRunner
-from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo, HookFailed
+from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo, HookFailed, WorkerEnd
 from apiserver.extensions.host.worker_runner import WorkerRunner
 from apiserver.extensions.loading import expanded
 from apiserver.registry.write_request import KUBE_APISERVER
@@ -206,12 +206,15 @@ def _imported_content(runner: WorkerRunner, path: Path) -> bytes:
 
 
 def _worker_runner(core: Core, spec: str, api: Callable[[str], Mapping[str, Any]]) -> WorkerRunner:
-    def ended(why: str, delay_s: float) -> None:
+    def ended(end: WorkerEnd) -> None:
         name = runner.info.name
-        core.metrics.extensions.worker_ended(name)
-        core.extensions.on_worker_end(name, why, delay_s)
+        core.metrics.extensions.worker_ended(name, end.hook)
+        core.extensions.on_worker_end(name, end)
         log.warning(
-            "the worker of extension %s has ended, the next one starts in %.3g s: %s", name, delay_s, why
+            "the worker of extension %s has ended, the next one starts in %.3g s: %s",
+            name,
+            end.delay_s,
+            end.reason,
         )
 
     runner = WorkerRunner(spec, api, ended)

@@ -18,6 +18,7 @@ from typing import Final
 
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.kubernetes_service import NAME, NAMESPACE
+from apiserver.extensions.host.runner import WorkerEnd
 from apiserver.meta.errors import ApiError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
@@ -45,19 +46,20 @@ class ExtensionEvents:
         # Reasons and messages.
         self._waiting: asyncio.Queue[tuple[str, str]] = asyncio.Queue(WAITING_MAX)
 
-    def worker_ended(self, extension: str, why: str, delay_s: float) -> None:
-        """Report the end of a worker later, unless there have been too many Events.
-
-        delay_s: until the next worker starts.
-        """
+    def worker_ended(self, extension: str, end: WorkerEnd) -> None:
+        """Report the end of a worker later, unless there have been too many Events."""
         self._ends[extension] += 1
         limit = self._limits.setdefault(extension, _EventLimit())
         if self._waiting.full() or not limit.allows(self._clock()):
             return
         count = self._ends[extension]
-        times, then = "once" if count == 1 else f"{count} times", f"in {delay_s:.3g} s" if delay_s else "now"
-        message = f"the worker of extension {extension} has ended {times}, the next one starts {then}: {why}"
-        self._waiting.put_nowait((BACK_OFF if delay_s else ENDED, message))
+        times, then = "once" if count == 1 else f"{count} times", "now"
+        if end.delay_s:
+            then = f"in {end.delay_s:.3g} s"
+        message = (
+            f"the worker of extension {extension} has ended {times}, the next one starts {then}: {end.reason}"
+        )
+        self._waiting.put_nowait((BACK_OFF if end.delay_s else ENDED, message))
 
     async def run(self) -> None:
         """Write Events until cancelled."""

@@ -23,11 +23,11 @@ class ExtensionMetrics:
         self._failures: Counter[tuple[str, str, str]] = Counter()
         self._overruns: Counter[tuple[str, str]] = Counter()
         self._ignored: Counter[tuple[str, str]] = Counter()
-        self._worker_ends: Counter[str] = Counter()
+        self._worker_ends: Counter[tuple[str, str]] = Counter()
 
     def add(self, extension: str) -> None:
         """Show an extension from now on, with a zero."""
-        self._worker_ends[extension] += 0
+        self._worker_ends[extension, ""] += 0
 
     def called(self, extension: str, hook: str, seconds: float, failure: str) -> None:
         """Count a call. failure: one of `host.runner.Failure`; empty if it has succeeded."""
@@ -47,13 +47,13 @@ class ExtensionMetrics:
         """Count a call of an inline function that has taken longer than its time."""
         self._overruns[extension, hook] += 1
 
-    def worker_ended(self, extension: str) -> None:
-        self._worker_ends[extension] += 1
+    def worker_ended(self, extension: str, hook: str) -> None:
+        """Count the end of a worker. hook: the function that has ended it; empty if unknown."""
+        self._worker_ends[extension, hook] += 1
 
     def families(self) -> Iterable[Family]:
         yield family(_DURATIONS, list(self.durations.items()))
         yield family("apiserver_extension_failures_total", list(self._failures.items()))
         yield family("apiserver_extension_ignored_failures_total", list(self._ignored.items()))
         yield family("apiserver_extension_inline_overruns_total", list(self._overruns.items()))
-        ends = [((name,), count) for name, count in self._worker_ends.items()]
-        yield family("apiserver_extension_worker_ends_total", ends)
+        yield family("apiserver_extension_worker_ends_total", list(self._worker_ends.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from functools import partial
 from operator import eq
@@ -51,6 +52,15 @@ def test_a_worker_that_ends_has_an_event(tmp_path: Path) -> None:
         )
 
 
+def test_a_worker_that_is_ended_for_a_function_names_it(tmp_path: Path) -> None:
+    flag = "--extension=tests.extensions.modules.hostile_admission:fail_loops"
+    with ServerProcess(tmp_path, flag).start() as server, Api(server) as api:
+        assert api.post(PATH, config_map("fail-loops")).status == 500
+        [event] = until(lambda: events(api))
+        assert re.search(r"starts now: loops \(hostile\.py:\d+\) has not stopped$", event["message"])
+        assert metric(api, ENDS, extension="fail-loops", hook="loops") == 1
+
+
 @pytest.mark.slow
 def test_ten_crashes_in_a_row_are_delayed_counted_and_reported(tmp_path: Path) -> None:
     flag = "--extension=tests.extensions.modules.hostile_admission:fail_leaves"
@@ -59,14 +69,14 @@ def test_ten_crashes_in_a_row_are_delayed_counted_and_reported(tmp_path: Path) -
             until(lambda: is_ready(api), within_s=WITHIN_S)
             answer = api.post(PATH, config_map(LEAVES))
             assert "has ended its worker: it has exited with status 3" in answer.message
-            until(lambda: metric(api, ENDS, extension=LEAVES), partial(eq, number))
+            until(lambda: metric(api, ENDS, extension=LEAVES, hook="leaves"), partial(eq, number))
             # Writes that do not concern the function go on.
             assert api.post(PATH, config_map(f"other-{number}")).status == 201
         found = until(lambda: events(api), lambda found: len(found) == CRASHES)
         delays = ["now", *(f"in {0.1 * 2**power:.3g} s" for power in range(CRASHES - 1))]
-        assert [each["message"].partition("starts ")[2] for each in found] == [
-            f"{delay}: it has exited with status 3" for delay in delays
-        ]
+        for event, delay in zip(found, delays, strict=True):
+            then = re.escape(f"starts {delay}: leaves (hostile.py:")
+            assert re.search(rf"{then}\d+\) has ended it: it has exited with status 3$", event["message"])
         assert [each["reason"] for each in found] == ["ExtensionWorkerEnded", *["BackOff"] * (CRASHES - 1)]
         # Until the next worker starts, the function decides nothing, and at once.
         refused = api.post(PATH, config_map(LEAVES))

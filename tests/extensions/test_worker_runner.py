@@ -19,7 +19,7 @@ import pytest
 from apiserver.app.process import loop_factory
 from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.extensions.hooks import THREADS_MAX
-from apiserver.extensions.host.runner import CannotLoad, Failure, HookFailed, HookInfo
+from apiserver.extensions.host.runner import CannotLoad, Failure, HookFailed, HookInfo, WorkerEnd
 from apiserver.extensions.host.worker_process import described
 from apiserver.extensions.host.worker_runner import STRAYS_MAX, WorkerRunner
 from tests.support.eventually import until
@@ -46,11 +46,9 @@ class Worker:
     def __init__(
         self, module: str = "hostile", restart: Backoff = RESTART, wait_max_s: float = WAIT_MAX_S
     ) -> None:
-        self.ends: list[tuple[str, float]] = []
+        self.ends: list[WorkerEnd] = []
         spec = f"tests.extensions.modules.{module}"
-        self.runner = WorkerRunner(
-            spec, lambda _: {}, lambda *end: self.ends.append(end), restart, wait_max_s
-        )
+        self.runner = WorkerRunner(spec, lambda _: {}, self.ends.append, restart, wait_max_s)
 
     def hook(self, name: str) -> HookInfo:
         return next(each for each in self.runner.info.hooks if each.name == name)
@@ -179,7 +177,7 @@ async def test_workers_that_end_again_and_again_start_later_and_later() -> None:
     try:
         for _ in range(5):
             await worker.failure("leaves")
-        assert [delay_s for _, delay_s in worker.ends] == pytest.approx([0.0, 0.001, 0.02, 0.4, 8.0])
+        assert [each.delay_s for each in worker.ends] == pytest.approx([0.0, 0.001, 0.02, 0.4, 8.0])
         failed = await worker.failure("changes")
         assert failed.failure is Failure.NOT_RUNNING
         assert "the worker has ended 5 times, and starts again in" in str(failed)
@@ -220,7 +218,7 @@ async def test_callers_that_leave_early_are_no_reason_to_end_a_worker(worker: Wo
 async def test_a_long_function_that_nobody_waits_for_does_not_hold_up_others(worker: Worker) -> None:
     assert (await worker.failure("takes_long", 0.05)).failure is Failure.TIMEOUT
     assert await worker.call("changes") == RESULTS["changes"]
-    assert [why for why, _ in worker.ends] == [f"{worker.hook('takes_long')} has not stopped"]
+    assert [each.reason for each in worker.ends] == [f"{worker.hook('takes_long')} has not stopped"]
 
 
 async def test_a_reload_while_a_worker_starts_takes_over(worker: Worker) -> None:
@@ -239,7 +237,7 @@ async def test_functions_that_do_not_stop_delay_no_start(worker: Worker) -> None
     for _ in range(3):
         await worker.failure("loops")
     assert await worker.call("changes") == RESULTS["changes"]
-    assert [delay_s for _, delay_s in worker.ends] == [0.0] * 3
+    assert [each.delay_s for each in worker.ends] == [0.0] * 3
 
 
 async def test_no_call_waits_for_a_reconciliation_that_was_running_when_a_worker_ended(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from apiserver.extensions.hooks import Kind
-from apiserver.extensions.host.runner import EventSource, Failure, HookFailed, HookInfo, Runner
+from apiserver.extensions.host.runner import EventSource, Failure, HookFailed, HookInfo, Runner, WorkerEnd
 from apiserver.metrics.extensions import ExtensionMetrics
 
 if TYPE_CHECKING:
@@ -136,14 +136,13 @@ class ExtensionHook:
 class ExtensionHooks:
     """The functions of all extensions of a server, in the order of the flags and of the modules.
 
-    on_worker_end: called when a worker has ended, with the name of its extension, the reason, and the seconds
-    until the next one starts. changes: how often a reload has changed the functions. wants_reload: set to
-    reload all extensions.
+    on_worker_end: called when a worker has ended, with the name of its extension. changes: how often a reload
+    has changed the functions. wants_reload: set to reload all extensions.
     """
 
     def __init__(self, metrics: ExtensionMetrics) -> None:
         self.runners: list[Runner] = []
-        self.on_worker_end: Callable[[str, str, float], None] = lambda *_: None
+        self.on_worker_end: Callable[[str, WorkerEnd], None] = lambda *_: None
         self.changes = 0
         self.wants_reload = asyncio.Event()
         self._subscribers: list[Callable[[], None]] = []

@@ -152,6 +152,18 @@ class HookFailed(Exception):
         return cls(text, Failure.ERROR, str(error.get("traceback", "")))
 
 
+class WorkerEnd(NamedTuple):
+    """The end of a worker.
+
+    reason: names the function that has ended the worker, if it is known. hook: the name of that function,
+    otherwise empty. delay_s: until the next worker starts.
+    """
+
+    reason: str
+    hook: str
+    delay_s: float
+
+
 class CannotLoad(Exception):
     """An extension cannot be loaded. The message has the traceback of its module, if that is the reason."""
 

@@ -29,7 +29,14 @@ from apiserver.extensions.host.call_schedule import WAITING_MAX, CallSchedule
 from apiserver.extensions.host.event_stream import EventStream, EventStreams
 from apiserver.extensions.host.inline import load_inline
 from apiserver.extensions.host.pending_calls import CallTimer, PendingCall
-from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo, Failure, HookFailed, HookInfo
+from apiserver.extensions.host.runner import (
+    CannotLoad,
+    ExtensionInfo,
+    Failure,
+    HookFailed,
+    HookInfo,
+    WorkerEnd,
+)
 from apiserver.extensions.host.stop_requests import StopRequests
 from apiserver.extensions.host.worker_process import WorkerProcess, described, readable_description
 
@@ -63,7 +70,7 @@ class WorkerRunner:
     """Runs the functions of an extension in a worker process, which is replaced when it ends.
 
     spec: see `extensions.loading`. api: returns how an extension of a name reaches the server.
-    on_end: called when a worker has ended, with the reason and the seconds until the next one starts.
+    on_end: called when a worker has ended.
     info: of the extension, once a worker has started.
     files: those of the extension's code, as far as they were imported when it was loaded.
     imported_after_ns: a time before the import, as `time.time_ns` returns it.
@@ -75,7 +82,7 @@ class WorkerRunner:
         self,
         spec: str,
         api: Callable[[str], Mapping[str, Any]],
-        on_end: Callable[[str, float], None],
+        on_end: Callable[[WorkerEnd], None],
         restart: Backoff = RESTART,
         wait_max_s: float = WAIT_MAX_S,
     ) -> None:
@@ -431,8 +438,7 @@ class WorkerRunner:
             return  # The caller of `start` sees that.
         self._state = State.STARTING
         killed_for = self._killed_for
-        is_known = killed_for is not None
-        self._decide_calls(why, is_known=is_known)
+        hook = self._decide_calls(why, killed_for)
         if self._loop.time() - self._started_at > HEALTHY_S:
             self._ends = 0
         # A late call has taken its time already: a delay would take that of all others. A function for a
@@ -440,19 +446,22 @@ class WorkerRunner:
         counts = killed_for is None or killed_for.kind is Kind.WATCH
         delay_s = self._restart.delay_s(max(0, self._ends - 1)) if self._ends and counts else 0.0
         self._begin_restart(delay_s, counts=counts)
-        self._on_end(why, delay_s)
+        reason = why if hook is None or hook is killed_for else f"{hook} has ended it: {why}"
+        self._on_end(WorkerEnd(reason, "" if hook is None else hook.name, delay_s))
 
-    def _decide_calls(self, why: str, *, is_known: bool) -> None:
+    def _decide_calls(self, why: str, killed_for: HookInfo | None) -> HookInfo | None:
         """Decide which of the calls that were running fails, and which are sent again.
 
-        is_known: whether the worker was ended because of a function whose call is over already.
+        killed_for: the function because of which the worker was ended, whose call is over already. Returns
+        the one that has ended the worker, if it is known.
         """
         self._stopping.forget()
-        after = self._schedule.worker_ended(is_known=is_known)
+        after = self._schedule.worker_ended(is_known=killed_for is not None)
         for each in after.failed:
             each.fail(f"{each.hook} has ended its worker: {why}", Failure.ENDED)
         for each in after.repeated:
             self._timer.limit(each, self._wait_max_s)
+        return after.failed[0].hook if len(after.failed) == 1 else killed_for
 
     def _begin_restart(self, delay_s: float, *, counts: bool = True) -> asyncio.Task[None]:
         """Start a worker after a delay. counts: whether the end of the last one counts for later delays."""

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.extension_events import BURST, INTERVAL_S, ExtensionEvents
+from apiserver.extensions.host.runner import WorkerEnd
 from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.registry.served_resource import ServedTable
@@ -43,10 +44,10 @@ async def test_events_of_an_extension_are_limited() -> None:
         lambda: now[0],
     )
     running = asyncio.create_task(events.run())
-    events.worker_ended("shop", "it was ended by SIGSEGV", 0.0)
+    events.worker_ended("shop", WorkerEnd("it was ended by SIGSEGV", "", 0.0))
     for _ in range(BURST + 5):
-        events.worker_ended("shop", "it was ended by SIGSEGV", 0.1)
-    events.worker_ended("other", "it was ended by SIGKILL", 0.0)
+        events.worker_ended("shop", WorkerEnd("it was ended by SIGSEGV", "", 0.1))
+    events.worker_ended("other", WorkerEnd("it was ended by SIGKILL", "", 0.0))
     await asyncio.sleep(0.01)
     assert len(recorder.found) == BURST + 1
     ended = "it was ended by SIGSEGV"
@@ -59,7 +60,7 @@ async def test_events_of_an_extension_are_limited() -> None:
     ]
     now[0] += INTERVAL_S
     for _ in range(2):
-        events.worker_ended("shop", "it was ended by SIGSEGV", 30.0)
+        events.worker_ended("shop", WorkerEnd("it was ended by SIGSEGV", "", 30.0))
     await asyncio.sleep(0.01)
     assert [message[:47] for _, message in recorder.found[-1:]] == [
         "the worker of extension shop has ended 17 times"
