@@ -53,6 +53,7 @@ class Names:
     scope: str
     labels: Mapping[str, str] = field(hash=False)
     annotations: Mapping[str, str] = field(hash=False)
+    conversion: Mapping[str, Any] = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +92,23 @@ def crd(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
     keywords: Mapping[str, Any] | None = None,
+    conversion: Mapping[str, Any] | None = None,
 ) -> Callable[[Class], Class]:
     """Returns a decorator that makes a class a version of a custom resource. Raises DefinitionError.
 
     api_version: the group and version, as `shop.example.com/v1`.
     kind: by default the name of the class. plural, singular: by default the kind in lower case.
     scope: Namespaced, the default, or Cluster.
-    The names, scope, labels and annotations of the stored version apply to all; others may leave them out.
+    The names, scope, labels, annotations and conversion of the stored version apply to all; others may leave
+    them out.
     storage: whether the server stores objects in this version; one version of a type is stored.
     deprecated: whether clients get a warning, or the text of the warning.
     selectable_fields: JSON paths for field selectors, as `.spec.color`; the marker `Selectable` adds others.
     status: whether there is a status subresource; by default if the class has a field `status`.
     keywords: of the schema of whole objects, as `Keywords` adds them to other schemas.
     labels, annotations: of the definition, such as `api-approved.kubernetes.io`.
+    conversion: `spec.conversion` of the definition, for a conversion webhook. Functions of an extension that
+        convert need none.
     """
     group, slash, version = api_version.partition("/")
     if not (group and slash and version) or "/" in version:
@@ -133,6 +138,7 @@ def crd(
             scope or (_SCOPES[0] if storage else ""),
             dict(labels or {}),
             dict(annotations or {}),
+            dict(conversion or {}),
         )
         options = Version(
             names,

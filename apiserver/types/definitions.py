@@ -31,16 +31,19 @@ def definition(*classes: type) -> Document:
     for field, values in (("labels", names.labels), ("annotations", names.annotations)):
         if values:
             metadata[field] = dict(values)
+    spec = {
+        "group": names.group,
+        "names": _names(names, plural),
+        "scope": names.scope,
+        "versions": [_version(cls, each) for cls, each in zip(classes, versions, strict=True)],
+    }
+    if names.conversion:
+        spec["conversion"] = dict(names.conversion)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": metadata,
-        "spec": {
-            "group": names.group,
-            "names": _names(names, plural),
-            "scope": names.scope,
-            "versions": [_version(cls, each) for cls, each in zip(classes, versions, strict=True)],
-        },
+        "spec": spec,
     }
 
 

@@ -91,6 +91,9 @@ def _arguments(
         values = {key: each for key, each in definition["metadata"].get(field, {}).items() if key != _APPLIED}
         if values:
             yield field, values
+    conversion = spec.get("conversion") or {}
+    if version["storage"] and conversion.get("strategy", "None") != "None":
+        yield "conversion", conversion
 
 
 def _column(column: Mapping[str, Any]) -> Marker:

@@ -11,7 +11,7 @@ These differences have no meaning for a server:
 - values of maps of which nothing is known, for objects of which nothing is known;
 - `x-kubernetes-map-type: granular`, the default;
 - `preserveUnknownFields: false`, the only value of v1;
-- the conversion webhook and its address, which are no types.
+- `conversion` with the strategy None, the default.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def normalised(definition: Document) -> Document:
             **{key: value for key, value in names.items() if value},
         },
         "versions": {version["name"]: _version(version) for version in spec["versions"]},
+        "conversion": spec.get("conversion", {"strategy": "None"}),
     }
 
 

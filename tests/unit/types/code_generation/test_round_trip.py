@@ -26,6 +26,19 @@ def test_classes_make_the_definition_that_they_are_from(file: DefinitionFile, ki
     assert problems(found) == []
 
 
+@pytest.mark.parametrize("kind", EMITTERS)
+def test_the_conversion_of_versions(kind: str) -> None:
+    service = {"namespace": "system", "name": "webhook", "path": "/convert", "port": 443}
+    webhook = {"clientConfig": {"service": service, "caBundle": "Cg=="}, "conversionReviewVersions": ["v1"]}
+    definition = definition_with({"type": "object"})
+    [stored] = definition["spec"]["versions"]
+    definition["spec"]["versions"] = [{**stored, "name": "v1beta1", "storage": False}, stored]
+    definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    found = definition_of(definitions_source([definition], kind))
+    assert found["spec"]["conversion"] == definition["spec"]["conversion"]
+    assert normalised(found) == normalised(definition)
+
+
 STRING: Final = {"type": "string"}
 SCHEMAS: Final[dict[str, Any]] = {
     "numbers that are integers": {"type": "number", "enum": [1, 2]},
