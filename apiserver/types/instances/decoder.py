@@ -79,7 +79,12 @@ class InstanceDecoder:
     def _member(self, bare: Any, value: Any, path: str) -> Any:
         """Returns the value of the first type of a union that it fits."""
         problems: list[InvalidObject] = []
-        for member in union_members(bare):
+        members = union_members(bare)
+        if isinstance(value, dict):
+            tag = _tag_of([self._reader.read(member, path) for member in members])
+            if tag is not None and tag not in value:
+                raise InvalidObject(f"{path}.{tag}" if path else tag, "is required")
+        for member in members:
             try:
                 return self.decode(member, value, path)
             except InvalidObject as problem:
@@ -119,6 +124,31 @@ class InstanceDecoder:
         known = {field.name for field in model.fields}
         unknown = {name: each for name, each in value.items() if name not in known}
         return new_instance(hint, values, unknown if model.keeps_unknown else {}, path)
+
+
+def _tag_of(models: Sequence[Model | None]) -> str | None:
+    """Returns the field that tells the models of a union apart, if there is one.
+
+    Objects must have it, even if it has a default: see `types.unions`.
+    """
+    by_model = [{} if model is None else _enumerations(model) for model in models]
+    for name in by_model[0]:
+        values = [value for fields in by_model for value in fields.get(name, ())]
+        if all(name in fields for fields in by_model) and len(values) == len(set(values)):
+            return name
+    return None
+
+
+def _enumerations(model: Model) -> Mapping[str, Sequence[Any]]:
+    """Returns the fields that are enumerations, with their values."""
+    found: dict[str, Sequence[Any]] = {}
+    for field in model.fields:
+        bare = field.form.bare
+        if get_origin(bare) is Literal:
+            found[field.name] = get_args(bare)
+        elif isinstance(bare, type) and issubclass(bare, enum.Enum):
+            found[field.name] = [each.value for each in bare]
+    return found
 
 
 def _given(field: Field, value: Mapping[str, Any], path: str) -> Any:
