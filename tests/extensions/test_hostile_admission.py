@@ -6,12 +6,12 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Final
 
 import psutil
 import pytest
 
-from tests.extensions.modules.hostile_admission import SAYS, TIMEOUT_S, extensions
+from tests.extensions.modules.hostile_admission import ON_ERROR, SAYS, TIMEOUT_S, VALIDATING, extensions
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
 from tests.support.objects import config_map
@@ -62,15 +62,18 @@ def test_a_write_that_ignores_failures_stores_exactly_what_was_sent(
     assert psutil.Process(server.pid).is_running()
 
 
+TIMED: Final = [("", function) for function in SAYS] + [("validate-", function) for function in VALIDATING]
+
+
 @pytest.mark.slow
 @pytest.mark.alone
-@pytest.mark.parametrize("on_error", ["fail", "ignore"])
-@pytest.mark.parametrize("function", SAYS)
-def test_a_write_is_decided_in_time(api: Api, function: str, on_error: str) -> None:
+@pytest.mark.parametrize("on_error", ON_ERROR)
+@pytest.mark.parametrize(("prefix", "function"), TIMED, ids=map("".join, TIMED))
+def test_a_write_is_decided_in_time(api: Api, prefix: str, function: str, on_error: str) -> None:
     """Other work on the machine may delay an answer, as it delays another write that begins when the time of
     the function is over: one of some attempts must be in time.
     """
-    name = f"{on_error}-{function.replace('_', '-')}"
+    name = f"{prefix}{on_error}-{function.replace('_', '-')}"
     with Api(api.server) as other, ThreadPoolExecutor(1) as threads:
         for _ in range(ATTEMPTS):
             began = time.monotonic()

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+import psutil
 import pytest
 
 from apiserver.app.extensions import ExtensionFiles
@@ -19,6 +20,7 @@ from apiserver.extensions.host.runner import ExtensionInfo
 from apiserver.extensions.host.worker_runner import WorkerRunner
 from tests.extensions.support import worker_of, workers_of
 from tests.support.api import Api
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import until
 from tests.support.objects import config_map
 from tests.support.server_process import ServerProcess
@@ -61,12 +63,13 @@ def place(config_map):
 class Code:
     """The code of an extension, and the server that runs it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *flags: str) -> None:
         self.path = directory / "modules" / "own_extension.py"
         self.path.parent.mkdir()
         self.server = ServerProcess(
             directory / "data",
             "--extension=own_extension",
+            *flags,
             module="apiserver",
             environment={"PYTHONPATH": str(self.path.parent)},
         )
@@ -290,6 +293,52 @@ def test_a_reload_without_a_worker_says_whether_there_is_one_again(code: Code) -
         code.write(RED)
         until(lambda: "extension own: reloaded" in code.server.stderr)
         assert color_of_new(api) == "red"
+
+
+INLINE: Final = """
+import os
+
+@app.mutate("configmaps", where="object.metadata.name == 'new'", inline={inline})
+def color(config_map):
+    config_map["data"] = {{"color": {color!r}, "pid": str(os.getpid())}}
+"""
+# Each goes to one of the workers, as the system decides.
+CONNECTIONS: Final = 32
+
+
+@pytest.mark.etcd
+@pytest.mark.parametrize("inline", [False, True])
+def test_all_workers_reload(tmp_path: Path, inline: bool) -> None:
+    """When a file changes, and on SIGHUP; and all keep the old code if the new code cannot be imported."""
+    with wheel_etcd(tmp_path) as etcd:
+        code = Code(tmp_path, f"--etcd-servers={etcd.url}", "--workers=2")
+        code.write(INLINE.format(inline=inline, color="red"))
+        with code.server.start() as server:
+            servers = {each.pid for each in psutil.Process(server.pid).children()}
+            [colors, pids] = seen(server)
+            assert (colors, len(pids), pids <= servers) == ({"red"}, 2, inline)
+            code.write(INLINE.format(inline=inline, color="blue"))
+            until(lambda: seen(server)[0] == {"blue"})
+            assert seen(server)[1] == workers_of(server), "new code does not run inline"
+            code.write("raise RuntimeError('a mistake')")
+            os.kill(server.pid, signal.SIGHUP)
+            keeps = "extension own: keeping the previous code: "
+            until(lambda: server.stderr.count(keeps) >= 2)
+            assert seen(server)[0] == {"blue"}
+            code.write(INLINE.format(inline=inline, color="green"))
+            os.kill(server.pid, signal.SIGHUP)
+            until(lambda: seen(server)[0] == {"green"})
+
+
+def seen(server: ServerProcess) -> tuple[set[str], set[int]]:
+    """Returns the colors that the workers give new objects, and the processes in which the function ran."""
+    colors, pids = set(), set()
+    for _ in range(CONNECTIONS):
+        with Api(server) as api:
+            data = api.post(f"{PATH}?dryRun=All", config_map("new")).ok()["data"]
+        colors.add(data["color"])
+        pids.add(int(data["pid"]))
+    return colors, pids
 
 
 def color_of_new(api: Api) -> str:

@@ -1,7 +1,7 @@
 """Extensions that each have one function of `hostile`, with a worker of its own, for ConfigMaps.
 
 Their names say what happens to the writes: `fail-loops`, `ignore-loops`. All functions change the
-object before they do what they must not.
+object before they do what they must not. Functions that validate have `validate-` before these names.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from tests.extensions.modules import hostile
 TIMEOUT_S: Final = 0.5
 
 
-def _with(function: str, on_error: str) -> Extension:
-    name = f"{on_error}-{function.replace('_', '-')}"
+def _with(function: str, on_error: str, *, validates: bool = False) -> Extension:
+    name = f"{'validate-' * validates}{on_error}-{function.replace('_', '-')}"
     extension = Extension(name, timeout_s=TIMEOUT_S, on_error=on_error)
+    decorator = extension.validate if validates else extension.mutate
     changes = _after_a_change(getattr(hostile, function))
-    extension.mutate("configmaps", where=f"object.metadata.name == '{name}'")(changes)
+    decorator("configmaps", where=f"object.metadata.name == '{name}'")(changes)
     return extension
 
 
@@ -61,10 +62,16 @@ SAYS: Final = {
     "makes_a_set": "is not JSON serializable: set",
     "returns_too_much": "has returned \\d+ bytes, more than 16777216",
 }
+# Those that keep their worker busy, or end it.
+VALIDATING: Final = ("loops", "sleeps", "explodes", "catches_all", "leaves", "accesses_no_memory")
+ON_ERROR: Final = ("fail", "ignore")
 # By the names of attributes, as the flag takes them.
 extensions: Final = {
-    f"{on_error}_{function}": _with(function, on_error)
-    for function in SAYS
-    for on_error in ("fail", "ignore")
+    **{f"{each}_{function}": _with(function, each) for function in SAYS for each in ON_ERROR},
+    **{
+        f"validate_{each}_{function}": _with(function, each, validates=True)
+        for function in VALIDATING
+        for each in ON_ERROR
+    },
 }
 globals().update(extensions)
