@@ -166,8 +166,6 @@ class ExtensionPlugin(Plugin):
         HookFailed, and ApiError if the call is not possible for a reason outside the function.
         """
         attributes, wants = write.attributes, function.info.wants
-        if attributes.deadline is not None:
-            attributes.remaining_s()
         call = await self._call_without_objects(wants, write, resource) if wants else {}
         is_deletion = write.new is None
         subject = write.old if is_deletion else write.new
@@ -184,23 +182,9 @@ class ExtensionPlugin(Plugin):
             call["object"] = subject
             if "old" in wants and write.old is not None:
                 call["oldObject"] = orjson.loads(await write.encoded(write.old, resource, is_old=True))
-        meta = None if is_copy or subject is None else subject["metadata"]
-        is_intact = False
-        try:
-            result, is_intact = function.call(call, encoded)
-            # What the function has put into its result may be shared with others, too.
-            decoded: Mapping[str, Any] = orjson.loads(orjson.dumps(result)) if result else result
-            return decoded
-        except HookFailed as failed:
-            raise hook.failed(failed) from None
-        finally:
-            if meta is not None and not is_intact and not _is_encoded(subject, encoded):
-                before = orjson.loads(encoded)
-                # The write path refers to it.
-                meta.clear()
-                meta.update(before["metadata"])
-                before["metadata"] = meta
-                write.replace(before)
+        if attributes.deadline is not None:
+            attributes.remaining_s()
+        return _call_now(function, hook, call, encoded, None if is_copy else write)
 
     def _answer(self, hook: ExtensionHook, result: Mapping[str, Any], write: ReviewedWrite) -> FunctionAnswer:
         """Returns the answer in the result of a function. Raises HookFailed if there is none."""
@@ -243,6 +227,37 @@ class ExtensionPlugin(Plugin):
             f"{hook.extension}/{hook.info.name}",
         )
         return ReviewOutcome([str(failed)] if hook.info.on_error is OnError.WARN else ())
+
+
+def _call_now(
+    function: InlineFunction,
+    hook: ExtensionHook,
+    call: Mapping[str, Any],
+    encoded: bytes,
+    write: ReviewedWrite | None,
+) -> Mapping[str, Any]:
+    """Call a function on the event loop. Returns its result; raises HookFailed.
+
+    encoded: the object that it gets first. write: the one whose object that is; None if it is a copy.
+    """
+    subject = call.get("object")
+    meta = None if write is None or subject is None else subject["metadata"]
+    is_intact = False
+    try:
+        result, is_intact = function.call(call, encoded)
+        # What the function has put into its result may be shared with others, too.
+        decoded: Mapping[str, Any] = orjson.loads(orjson.dumps(result)) if result else result
+        return decoded
+    except HookFailed as failed:
+        raise hook.failed(failed) from None
+    finally:
+        if write is not None and meta is not None and not is_intact and not _is_encoded(subject, encoded):
+            before = orjson.loads(encoded)
+            # The write path refers to it.
+            meta.clear()
+            meta.update(before["metadata"])
+            before["metadata"] = meta
+            write.replace(before)
 
 
 def _is_encoded(document: Document | None, encoded: bytes) -> bool:
@@ -319,6 +334,8 @@ class MutatingExtension(ExtensionPlugin):
         try:
             if inline is None:
                 result = await self._called_in_worker(hook, resource, write)
+            elif resource is write.shown_as_is and write.new is not None and not inline.info.wants:
+                result = _call_now(inline, hook, {"object": write.new}, write.hub_json(), write)
             else:
                 result = await self._called_inline(inline, hook, resource, write)
             outcome = NOTHING  # Most functions change few objects.
@@ -456,6 +473,8 @@ class ValidatingExtension(ExtensionPlugin):
         try:
             if inline is None:
                 result = await self._called_in_worker(hook, resource, write)
+            elif resource is write.shown_as_is and write.new is not None and not inline.info.wants:
+                result = _call_now(inline, hook, {"object": write.new}, write.hub_json(), write)
             else:
                 result = await self._called_inline(inline, hook, resource, write)
             if not result:  # As most functions say of most writes.
