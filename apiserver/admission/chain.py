@@ -381,14 +381,16 @@ class ApplicablePlugins:
         self._steps = steps
         self.may_mutate = self.has_mutated = bool(steps.mutation.methods)
         self.is_reversible = False
+        # Of the last `mutate`, and those with which the next one begins, after some were taken back.
         self._changes: ReversibleChanges | None = None
+        self._reduced: ReversibleChanges | None = None
 
     async def mutate(self, new: Document | None, old: Document | None) -> list[str]:
         """Run mutating admission, twice if a plugin requests it: see `registry.write_request.Admission`."""
         mutation = self._steps.mutation
         if not self._steps.has_rounds:
             return await mutation.run(self._attributes, new, old)
-        rounds = ReinvocationContext(self._changes)
+        rounds, self._reduced = ReinvocationContext(self._reduced), None
         self.is_reversible = False
         attributes = self._attributes.with_rounds(rounds)
         warnings = await mutation.run(attributes, new, old)
@@ -415,13 +417,15 @@ class ApplicablePlugins:
         before = await offload.run_begun(size, self._changes.take_back, refused)
         if before is None:
             return False
+        self._reduced = self._changes
         _replace(new, await offload.run_begun(size_class(len(before)), orjson.loads, before))
         return True
 
     def accept(self) -> Sequence[str]:
         """Note that the object is valid: see `registry.write_request.Admission`."""
+        assert self._changes is not None
         self.is_reversible = False
-        return () if self._changes is None else self._changes.accept()
+        return self._changes.accept()
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         """Returns the errors that plugins find: see `registry.write_request.Admission`."""

@@ -26,7 +26,7 @@ class Admission(Protocol):
 
     may_mutate: whether a plugin might change the object.
     has_mutated: whether one may have changed it in the last `mutate`.
-    is_reversible: whether changes of the last `mutate` may be taken back, until `accept`.
+    is_reversible: whether changes of the last `mutate` may be taken back, until `accept` is called.
     `mutate` and `validate` return warnings for the client, and raise ApiError to refuse the write.
     """
 

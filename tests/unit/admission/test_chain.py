@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import pytest
@@ -15,9 +16,11 @@ from apiserver.admission.chain import (
     Plugin,
     ReinvocationContext,
 )
+from apiserver.admission.reversible_changes import ReversibleChange
 from apiserver.load.offload import Offload
-from apiserver.meta.errors import BadRequest, Forbidden
-from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
+from apiserver.meta.errors import BadRequest, Forbidden, Invalid
+from apiserver.meta.field_errors import invalid
+from apiserver.meta.vocabulary import Document, GroupKind, GroupResource, UserInfo
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.exposition import Exposition
 from tests.support.in_process import resource
@@ -215,6 +218,61 @@ async def test_whom_a_write_concerns_is_asked_again_when_the_answer_may_be_anoth
     assert chain.admission_for(attributes()).may_mutate, "its answer is cached"
     changer.changes += 1
     assert not chain.admission_for(attributes()).may_mutate
+
+
+class Reversible(Changer):
+    """Notes its changes, so that they can be taken back, and refuses from then on if it is told to."""
+
+    refuses = False
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str]:
+        rounds = attributes.rounds
+        assert rounds is not None
+        left_out = [] if rounds.changes is None else [*rounds.changes.failures]
+        self._calls.append(f"without {left_out}")
+        if self.refuses:
+            raise Forbidden("no")
+        if left_out:
+            return ()
+        new["a"] = 2
+        rounds.note(ReversibleChange("f", b'{"a":1}', b'{"a":2}', lambda reason: [reason]))
+        return ()
+
+
+INVALID: Final = Invalid(GroupKind("", "Widget"), "a", [invalid("a", 2, "no")])
+
+
+async def test_a_write_begins_again_without_what_was_taken_back() -> None:
+    calls: list[str] = []
+    admission = AdmissionChain([Reversible(calls)]).admission_for(attributes())
+    document = {"a": 1}
+    await admission.mutate(document, None)
+    assert await admission.take_back(document, INVALID)
+    assert document == {"a": 1}
+    await admission.mutate(document, None)
+    assert (calls, document) == (["without []", "without ['f']"], {"a": 1})
+    assert admission.is_reversible
+    assert admission.accept() == ["a: Invalid value: no"]
+    assert not admission.is_reversible
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_another_attempt_at_a_write_begins_with_all(refuses: bool) -> None:
+    """As an update does on the stored object, whatever came of that on the one in the cache."""
+    calls: list[str] = []
+    plugin = Reversible(calls)
+    admission, document = AdmissionChain([plugin]).admission_for(attributes()), {"a": 1}
+    await admission.mutate(document, None)
+    assert await admission.take_back(document, INVALID)
+    plugin.refuses = refuses
+    with suppress(Forbidden):
+        await admission.mutate(document, None)
+    assert not await admission.take_back(document, INVALID)
+    plugin.refuses = False
+    await admission.mutate(document, None)
+    assert calls[-1] == "without []"
 
 
 def test_those_that_were_called_before_a_change_are_called_again() -> None:
