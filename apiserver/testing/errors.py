@@ -20,11 +20,13 @@ class ServerStopped(Exception):
     """A method was called while the server was not running.
 
     asked: the name of the called method.
+    reason: the error that stopped the server. Empty if the server was stopped, or was never started.
     """
 
-    def __init__(self, asked: str) -> None:
-        super().__init__(f"{asked}: the server is not running")
-        self.asked = asked
+    def __init__(self, asked: str, reason: str = "") -> None:
+        why = f", because it has failed: {reason}" if reason else ""
+        super().__init__(f"{asked}: the server is not running{why}")
+        self.asked, self.reason = asked, reason
 
 
 class ClockNotAdvanced(Exception):

@@ -72,6 +72,8 @@ class ServerThread:
         self._loop: asyncio.AbstractEventLoop | None = None  # while it takes calls
         self._is_stopping = False
         self._app: App | None = None
+        # Why the server has ended although nobody has stopped it; empty while it runs.
+        self.failure = ""
 
     def start(self) -> str:
         """Start the server, wait until it is ready, and return its URL. Raises ServerDidNotStart."""
@@ -106,7 +108,7 @@ class ServerThread:
         with self._lock:
             if self._loop is None:
                 coroutine.close()
-                raise ServerStopped(asked)
+                raise ServerStopped(asked, self.failure)
             running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return running.result()
@@ -183,12 +185,11 @@ class ServerThread:
         try:
             with asyncio.Runner(loop_factory=self._time.clock.new_event_loop) as runner:
                 runner.run(self._serve())
-        except CannotStart as error:
-            self._fail(ServerDidNotStart(str(error)))
         except BaseException as error:
             if self._ready.done():
                 log.exception("the server stopped unexpectedly")
-            self._fail(error)
+                self.failure = repr(error)
+            self._fail(ServerDidNotStart(str(error)) if isinstance(error, CannotStart) else error)
         self._fail(ServerDidNotStart("it was stopped before it was ready"))
 
     def _fail(self, error: BaseException) -> None:
@@ -285,6 +286,14 @@ class ServerChild:
         # Not before: to the child it would be another signal, which ends it in the middle of its shutdown.
         process.stdin.close()
         process.stdout.close()
+
+    @property
+    def failure(self) -> str:
+        """Why the server has ended although nobody has stopped it; empty while it runs."""
+        process = self._process
+        if process is None or process.poll() is None:
+            return ""
+        return self._why() or f"exit code {process.returncode}"
 
     def advance_clock(self, seconds: float) -> None:
         process = self._process

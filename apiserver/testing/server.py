@@ -732,8 +732,8 @@ class ApiServer:
 
     def _own_runner(self, asked: str) -> Runner:
         """Returns the runner of the running server."""
-        if self._runner is None:
-            raise ServerStopped(asked)
+        self._own_directory(asked)
+        assert self._runner is not None
         return self._runner
 
     def _own_thread(self, asked: str) -> ServerThread:
@@ -747,6 +747,8 @@ class ApiServer:
         """Returns the directory of the running server."""
         if self._directory is None or self._runner is None:
             raise ServerStopped(asked)
+        if reason := self._runner.failure:
+            raise ServerStopped(asked, reason)
         return self._directory
 
     def _write(self, credentials: Mapping[str, str], namespace: str = "", below: str = "") -> Path:

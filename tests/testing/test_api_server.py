@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
+import http.client
 import logging
 import os
 import resource
@@ -14,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +28,7 @@ import pytest
 import yaml
 
 from apiserver.testing import ApiServer, Delay, Match, RequestFailed, ServerDidNotStart, ServerStopped, User
-from apiserver.testing.runners import ServerChild
+from apiserver.testing.runners import ServerChild, ServerThread
 from tests.support.eventually import until
 from tests.support.servers_left import left_by_servers
 
@@ -415,6 +418,28 @@ def test_a_child_process_that_is_stopped_does_not_wait_for_requests() -> None:
         server.stop()
         assert asking.exception() is not None
     assert process.returncode == 0
+
+
+def test_a_child_process_that_has_failed_says_so() -> None:
+    with ApiServer(in_process=False) as server:
+        process_of(server).kill()
+        process_of(server).wait()
+        with pytest.raises(ServerStopped, match="not running, because it has failed: "):
+            server.request("GET", NAMESPACES)
+
+
+def test_a_server_whose_thread_has_failed_says_why() -> None:
+    with ApiServer() as server:
+        runner = server._runner
+        assert isinstance(runner, ServerThread)
+        stopped = runner._thread.ident
+        # As a defect would end it. It is raised when the thread runs next.
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(stopped or 0), ctypes.py_object(SystemExit))
+        with suppress(OSError, http.client.HTTPException):
+            server.request("GET", NAMESPACES)
+        until(runner._ended.is_set)
+        with pytest.raises(ServerStopped, match="because it has failed: SystemExit"):
+            server.request("GET", NAMESPACES)
 
 
 @pytest.mark.longest
