@@ -128,6 +128,8 @@ class EtcdClient:
         self._current = 0
         # The endpoint that failed, and why; logged when another one responds.
         self._failed: tuple[int, str] | None = None
+        # The open watches, with the indexes of their endpoints.
+        self._watches: dict[_WatchCall, int] = {}
         self._call_timeouts = CallTimeouts()
         self._probing: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -227,6 +229,7 @@ class EtcdClient:
         channel = self._open_channel(endpoint, self._watch_channels)
         call = channel.stream("/etcdserverpb.Watch/Watch", _REQUIRE_LEADER)
         opened = _WatchCall(call)
+        self._watches[opened] = endpoint
         try:
             yield opened
         except CallEnded:
@@ -240,6 +243,7 @@ class EtcdClient:
         except RpcError as error:
             raise self._storage_error(endpoint, error) from error
         finally:
+            del self._watches[opened]
             call.cancel()
 
     async def close(self) -> None:
@@ -269,7 +273,7 @@ class EtcdClient:
             except RpcError as error:
                 raise self._storage_error(0, error) from error
         uncalled = self._failover_order()
-        calls, repeatable, is_hedged = dict[asyncio.Task[Response], int](), set(uncalled), False
+        calls, repeatable, silent = dict[asyncio.Task[Response], int](), set(uncalled), list[int]()
         try:
             while uncalled or calls:
                 if uncalled:
@@ -278,7 +282,7 @@ class EtcdClient:
                 done = await self._first_ended(calls, patience_s if uncalled else None)
                 if not done:
                     self._fail_over_from(endpoint, self._silence_of(endpoint))
-                    is_hedged = True
+                    silent.append(endpoint)
                 for each in done:
                     responding = calls.pop(each)
                     try:
@@ -292,14 +296,28 @@ class EtcdClient:
                             repeatable.discard(responding)
                             uncalled.append(responding)
                     else:
-                        if is_hedged:
+                        if silent:
                             self._current = responding
+                            self._give_up_watches({each for each in silent if each in calls.values()})
                         return response
             raise failure from cause
         finally:
             for each in calls:
                 if not each.cancel() and not each.cancelled():
                     each.exception()  # It ended together with another one.
+
+    def _give_up_watches(self, endpoints: Collection[int]) -> None:
+        """End the watches on endpoints that hang, as others respond.
+
+        The watch cache opens the next one where calls are answered. To find out by a request for progress
+        would take as long again, while reads wait. Watches of which bytes came meanwhile go on: a single call
+        may take long.
+        """
+        now = asyncio.get_running_loop().time()
+        for watch, endpoint in self._watches.items():
+            since = watch.silent_since
+            if endpoint in endpoints and since is not None and now - since > PATIENCE_S:
+                watch.give_up("etcd does not respond")
 
     async def _first_ended(
         self, calls: Collection[asyncio.Task[Response]], patience_s: float | None

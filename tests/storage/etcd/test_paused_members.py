@@ -22,9 +22,9 @@ from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.etcd
 
-# A read moves to another member after a second, and a watch half a second later; the rest is for a busy
-# machine. Without that a read takes as long as the pause, or ten seconds.
-READ_S: Final = 3.0
+# A read moves to another member after a second, and takes the watch with it; the rest is for a busy machine.
+# Without that a read takes as long as the pause, or ten seconds.
+READ_S: Final = 2.0
 # etcd elects a leader within two election timeouts of a second, or once more if members disagree.
 ELECTION_S: Final = 4.0
 PAUSE_S: Final = 6.0

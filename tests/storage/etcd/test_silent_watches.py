@@ -15,7 +15,7 @@ from apiserver.storage.errors import StorageUnavailable
 from apiserver.storage.etcd import EtcdClient, EtcdStore
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
 from apiserver.storage.etcd.call_timeouts import TICK_S
-from apiserver.storage.etcd.client import HTTP2
+from apiserver.storage.etcd.client import HTTP2, PATIENCE_S
 from apiserver.storage.etcd.watch import SILENCE_MAX_S, EtcdWatch
 from apiserver.storage.interface import Event
 from tests.support.etcd_stores import ALL, P
@@ -28,6 +28,7 @@ LONG_S: Final = 2 * (SILENCE_MAX_S + TICK_S)
 
 ServicerContext = grpc.aio.ServicerContext[pb.WatchRequest, pb.WatchResponse]
 Responses = AsyncIterator[pb.WatchResponse]
+CREATION: Final = pb.WatchRequest(create_request=pb.WatchCreateRequest(key=KEY))
 CREATED: Final = pb.WatchResponse(created=True)
 
 
@@ -61,6 +62,13 @@ async def to_the_second_request(requests: AsyncIterator[pb.WatchRequest]) -> Res
     await asyncio.sleep(WITHIN_S)
 
 
+async def again_and_again(_: AsyncIterator[pb.WatchRequest]) -> Responses:
+    yield CREATED
+    for revision in range(1, 1_000):
+        await asyncio.sleep(PATIENCE_S / 8)
+        yield event(revision)
+
+
 async def never(_: AsyncIterator[pb.WatchRequest]) -> Responses:
     yield CREATED
     await asyncio.sleep(WITHIN_S)
@@ -69,12 +77,16 @@ async def never(_: AsyncIterator[pb.WatchRequest]) -> Responses:
 class WatchServer:
     """An etcd that has nothing but its status and a watch.
 
-    peers: the addresses from which watches were opened.
+    has_status: whether it responds to a call for the status. peers: the addresses from which watches were
+    opened.
     """
 
-    def __init__(self, respond: Callable[[AsyncIterator[pb.WatchRequest]], Responses]) -> None:
+    def __init__(
+        self, respond: Callable[[AsyncIterator[pb.WatchRequest]], Responses], *, has_status: bool = True
+    ) -> None:
         self.peers: set[str] = set()
         self._respond = respond
+        self._has_status = has_status
         self._server = grpc.aio.server()
         method = grpc.stream_stream_rpc_method_handler(
             self._watch, pb.WatchRequest.FromString, pb.WatchResponse.SerializeToString
@@ -102,6 +114,8 @@ class WatchServer:
         await self._server.stop(None)
 
     async def _status(self, request: pb.StatusRequest, context: object) -> pb.StatusResponse:
+        if not self._has_status:
+            await asyncio.sleep(WITHIN_S)
         return pb.StatusResponse(version="3.6.0")
 
     async def _watch(self, requests: AsyncIterator[pb.WatchRequest], context: ServicerContext) -> Responses:
@@ -186,6 +200,36 @@ async def test_a_watch_without_a_response_is_given_up(open_client: OpenClient) -
             assert asyncio.get_running_loop().time() - began > SILENCE_MAX_S
         async with asked(client) as watch:
             assert len(await read(watch, 5)) == 5
+
+
+async def test_a_watch_without_a_byte_moves_with_calls_that_are_not_answered(open_client: OpenClient) -> None:
+    """Nobody has asked for its progress: what waits for it would have to find out again that etcd hangs."""
+    async with WatchServer(never, has_status=False) as hanging, WatchServer(at_once) as other:
+        client = open_client(hanging, other)
+
+        async def follow() -> None:
+            async with client.watch(0) as call:
+                await call.write(CREATION)
+                await call.read()
+                reading = asyncio.ensure_future(call.read())
+                await client.status()
+                await reading
+
+        async with asyncio.timeout(WITHIN_S):
+            with pytest.raises(StorageUnavailable, match=f"{hanging.url}: etcd does not respond"):
+                await follow()
+
+
+async def test_a_watch_whose_bytes_come_stays_when_a_call_is_not_answered(open_client: OpenClient) -> None:
+    async with WatchServer(again_and_again, has_status=False) as slow, WatchServer(at_once) as other:
+        client = open_client(slow, other)
+        async with asyncio.timeout(WITHIN_S), client.watch(0) as call:
+            await call.write(CREATION)
+            asking = asyncio.ensure_future(client.status())
+            while not asking.done():
+                assert await call.read()
+            for _ in range(5):
+                assert await call.read()
 
 
 async def test_a_request_for_progress_that_etcd_has_dropped_ends_no_watch(open_client: OpenClient) -> None:
