@@ -151,8 +151,11 @@ async def test_a_wrong_token_is_refused_with_a_reason(visit: Visit) -> None:
     await visit.page.get_by_role("dialog").get_by_role("alert").wait_for()
 
 
-def account_token(api: Api, name: str) -> str:
-    """A token of a service account that may see ConfigMaps in its namespace."""
+def account_token(api: Api, name: str, bound_to: str = "") -> str:
+    """A token of a service account that may see ConfigMaps in its namespace.
+
+    bound_to: a Secret, with whose deletion the token ends; empty for none.
+    """
     api.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}}).ok()
     binding = {
         "metadata": {"name": name},
@@ -164,7 +167,8 @@ def account_token(api: Api, name: str) -> str:
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
     }
     api.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding).ok()
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    spec = {"boundObjectRef": {"apiVersion": "v1", "kind": "Secret", "name": bound_to}} if bound_to else {}
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     path = f"/api/v1/namespaces/default/serviceaccounts/{name}/token"
     token = str(api.post(path, asked).ok()["status"]["token"])
     with api.as_caller(token) as caller:
@@ -184,6 +188,45 @@ async def test_a_revoked_token_asks_for_a_login_and_the_view_goes_on(visit: Visi
     await visit.page.get_by_label("Or paste a bearer token").fill("admin-token")
     await visit.page.get_by_role("button", name="Log in", exact=True).click()
     await visit.page.get_by_role("dialog").wait_for(state="detached")
+
+
+# What is deleted.
+REVOCATIONS: Final = {
+    "the service account is deleted": "/api/v1/namespaces/default/serviceaccounts/watching",
+    "the token is revoked": "/api/v1/namespaces/default/secrets/bound",
+}
+
+
+@pytest.mark.parametrize("deleted", REVOCATIONS.values(), ids=REVOCATIONS)
+async def test_the_subscription_alone_notices_that_a_token_is_revoked(
+    browser: Browser, tmp_path: Path, deleted: str
+) -> None:
+    """Within the interval of the recheck, which is longer than this test waits unless a flag sets it."""
+    with (
+        ServerProcess(tmp_path / "data", "--authorization-recheck-interval=1s") as server,
+        Api(server) as api,
+    ):
+        api.post("/api/v1/namespaces/default/secrets", {"metadata": {"name": "bound"}}).ok()
+        token = account_token(api, "watching", bound_to="bound")
+        api.post(CONFIG_MAPS, config_map("watched")).ok()
+        async with Visit(browser, server) as visit:
+            await visit.log_in(token, view=LIST)
+            page = visit.page
+            await page.get_by_text("watched").wait_for()
+            await page.locator(".connection.live").wait_for()
+            # What the page has asked for by then is answered.
+            await page.wait_for_load_state("networkidle")
+            sent: list[str] = []
+            page.on("request", lambda request: sent.append(urlsplit(request.url).path))
+            api.delete(deleted).ok()
+            await page.get_by_role("dialog", name="Log in").get_by_text(SESSION_ENDED).wait_for()
+            # The page asks whether the session goes on, once the server has closed the WebSocket.
+            assert sent == ["/console/session"]
+            await page.get_by_label("Or paste a bearer token").fill("admin-token")
+            await page.get_by_role("button", name="Log in", exact=True).click()
+            await page.locator("header .user", has_text="admin").wait_for()
+            await page.get_by_text("watched").wait_for()
+            assert visit.faults == []
 
 
 async def test_what_a_user_may_not_see_is_said(visit: Visit, api: Api) -> None:
