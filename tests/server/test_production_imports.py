@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -78,8 +81,8 @@ class Run(NamedTuple):
         return [name for name in self.imported if name.startswith("apiserver.testkit")]
 
 
-def run(directory: Path, *flags: str) -> Run:
-    """Starts a server, with all its workers, and stops it."""
+def run(directory: Path, *flags: str, asked_for: str = "") -> Run:
+    """Starts a server, with all its workers, and stops it. asked_for: a path that somebody gets meanwhile."""
     recorded = directory / "recorded"
     recorded.touch()
     own = (f"--data-dir={directory / 'data'}", "--secure-port=0")
@@ -90,7 +93,9 @@ def run(directory: Path, *flags: str) -> Run:
         alarm.start()
         try:
             lines = iter(process.stdout.readline, "")
-            assert any(line.startswith("ready ") for line in lines)
+            ready = next(line for line in lines if line.startswith("ready "))
+            if asked_for:
+                get(ready.split()[1], asked_for)
             resident_bytes = psutil.Process(process.pid).memory_info().rss
             process.send_signal(signal.SIGTERM)
             process.communicate()
@@ -99,6 +104,16 @@ def run(directory: Path, *flags: str) -> Run:
             alarm.cancel()
     assert process.returncode == 0
     return Run(recorded.read_text().split(), resident_bytes)
+
+
+def get(url: str, path: str) -> None:
+    """Gets a path without credentials, whatever the answer is."""
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    connection = HTTPSConnection(urlsplit(url).netloc, context=tls, timeout=WITHIN_S)
+    connection.request("GET", path)
+    connection.getresponse().read()
+    connection.close()
 
 
 @pytest.mark.parametrize("flags", FOR_USERS.values(), ids=FOR_USERS)
@@ -111,6 +126,19 @@ def test_an_idle_server_imports_nothing_that_few_servers_need(tmp_path: Path) ->
     assert RARELY_NEEDED.isdisjoint(idle.imported)
     assert "apiserver.wire.json_text" in idle.imported
     assert idle.resident_bytes < RESIDENT_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("path", "is_imported"),
+    {"nobody opens it": ("/api/v1/namespaces", False), "somebody opens it": ("/console/", True)}.values(),
+    ids=["nobody opens it", "somebody opens it"],
+)
+def test_the_console_takes_memory_once_somebody_opens_it(
+    tmp_path: Path, path: str, is_imported: bool
+) -> None:
+    """Objects of its package keep the files of the pages: before it is imported, none is in memory."""
+    found = run(tmp_path, "--console", asked_for=path).imported
+    assert any(f"{name}.".startswith("apiserver.console.") for name in found) == is_imported
 
 
 @pytest.mark.parametrize(("flag", "module"), FOR_TESTS.values(), ids=FOR_TESTS)
