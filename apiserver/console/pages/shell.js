@@ -238,7 +238,10 @@ function Palette() {
 }
 
 function Help() {
-  const keys = currentKeys().filter(({ isHidden }) => !isHidden);
+  const all = currentKeys();
+  // The first one answers: that of the view.
+  const answers = (/** @type {string} */ keys) => all.find((each) => each.keys === keys);
+  const keys = all.filter((each) => !each.isHidden && answers(each.keys) === each);
   return html`<${Dialog} title="Keys" onClose=${() => (overlay.value = "")}>
     <dl class="keys">
       ${keys.map(
