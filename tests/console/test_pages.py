@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import pytest
 
 from apiserver.testing import ApiServer
-from tests.console.tour import STOPS, show
+from tests.console.tour import DEPLOYMENTS, STOPS, show
 from tests.support.api import Api
 from tests.support.chromium import Browser, Page, Visit
 from tests.support.definitions import define, definition, new_group
@@ -55,6 +56,139 @@ async def test_each_page_can_be_used_by_everybody(browser: Browser, server: Serv
         assert {name: faults for name, faults in found.items() if faults} == {}
         assert visit.faults == []
         assert visit.foreign == []
+
+
+async def open_login(visit: Visit) -> None:
+    """The dialog of a browser without a session, after a token that was wrong."""
+    await visit.context.clear_cookies()
+    await visit.show("")
+    await visit.page.get_by_role("button", name="Log in with the identity provider").wait_for()
+    await visit.page.get_by_label("Or paste a bearer token").fill("guessed")
+    await visit.page.get_by_role("button", name="Log in", exact=True).click()
+    await visit.page.get_by_role("dialog").get_by_role("alert").wait_for()
+
+
+async def open_other_login(visit: Visit) -> None:
+    """The question about a link, whose code somebody else has used meanwhile."""
+    await show(visit, "types")
+    with api_of(visit) as api:
+        code = api.post("/console/login-codes", {}).ok()["code"]
+        api.post("/console/session", {"code": code}, headers={"Sec-Fetch-Site": "same-origin"}).ok()
+    await visit.show(f"#code={code}")
+    await visit.page.get_by_role("button", name="Use the login of the link").click()
+    await visit.page.get_by_role("dialog", name="Another login").get_by_role("alert").wait_for()
+
+
+def api_of(visit: Visit) -> Api:
+    return Api(cast(ServerProcess, visit.server))
+
+
+async def open_deletion(visit: Visit) -> None:
+    await visit.show("#/list/apps/v1/deployments?ns=default")
+    await visit.page.get_by_label("Mark web").check()
+    await visit.page.get_by_role("button", name="Delete 1…").click()
+    await visit.page.get_by_role("dialog", name="Delete 1 Deployment?").wait_for()
+
+
+async def open_deletion_that_was_tried(visit: Visit) -> None:
+    await open_deletion(visit)
+    await visit.page.get_by_role("button", name="Try it (dry run)").click()
+    await visit.page.get_by_text("1 would be deleted, 0 refused.").wait_for()
+
+
+async def open_help(visit: Visit) -> None:
+    await show(visit, "overview")
+    await visit.page.get_by_role("button", name="Show the keys").click()
+    await visit.page.get_by_role("dialog", name="Keys").wait_for()
+
+
+async def open_palette(visit: Visit) -> None:
+    await show(visit, "types")
+    await visit.page.get_by_role("button", name="Go to…").click()
+    await visit.page.keyboard.type("dep")
+    await visit.page.get_by_role("option", name="deployments").wait_for()
+
+
+async def begin_apply(visit: Visit, text: str) -> Page:
+    """Types a text after the replicas in an editor that applies."""
+    page = await show(visit, "edit")
+    await page.get_by_role("combobox", name="Write by").select_option("apply")
+    await page.locator(".cm-line", has_text="replicas: 3").first.click()
+    await page.keyboard.press("End")
+    await page.keyboard.type(text)
+    return page
+
+
+async def open_review(visit: Visit) -> None:
+    """What an apply would store, beside the editor."""
+    page = await begin_apply(visit, "\nminReadySeconds: 1")
+    await page.get_by_role("button", name="Review").click()
+    await page.locator(".line.added", has_text="minReadySeconds: 1").wait_for()
+
+
+async def open_refusal(visit: Visit) -> None:
+    """The managers in the way of an apply."""
+    page = await begin_apply(visit, "0")
+    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("button", name="Take these fields over from their managers").wait_for()
+
+
+async def open_conflict(visit: Visit) -> None:
+    """Somebody else has changed what is edited."""
+    page = await show(visit, "edit")
+    await page.locator(".cm-focused").wait_for()
+    with api_of(visit) as api:
+        for value in ("1", None):
+            api.patch(f"{DEPLOYMENTS}/web", {"metadata": {"annotations": {"rival": value}}}).ok()
+    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("button", name="Discard my text and reload").wait_for()
+
+
+async def open_question(visit: Visit) -> None:
+    """What somebody is asked who leaves an editor without saving."""
+    await open_review(visit)
+    await visit.page.get_by_role("button", name="Cancel").click()
+    await visit.page.get_by_role("dialog", name="Discard your changes?").wait_for()
+
+
+# What is over a page, or is added to it, when somebody acts. The login ends the session of those before it.
+OPENED: Final[Mapping[str, Callable[[Visit], Awaitable[None]]]] = {
+    "help": open_help,
+    "palette": open_palette,
+    "deletion": open_deletion,
+    "deletion that was tried": open_deletion_that_was_tried,
+    "review of an apply": open_review,
+    "refusal of an apply": open_refusal,
+    "conflict": open_conflict,
+    "question about what is not saved": open_question,
+    "another login": open_other_login,
+    "login": open_login,
+}
+OVERFLOWS: Final = """[document.documentElement, ...document.querySelectorAll("dialog[open]")]
+  .some((element) => element.scrollWidth > element.clientWidth)"""
+OIDC: Final = {"authorizationEndpoint": "https://issuer.example.com/", "clientID": "c", "scopes": "openid"}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_each_dialog_can_be_used_by_everybody(
+    browser: Browser, server: ServerProcess, look: str
+) -> None:
+    async with Visit(browser, server, **LOOKS[look]) as visit:
+        # The login then has all its buttons.
+        answer = {"readOnly": False, "oidc": OIDC}
+        await visit.context.route("**/console/config", lambda route: route.fulfill(json=answer))
+        await visit.log_in()
+        found = {}
+        for name, opens in OPENED.items():
+            # Of a tab that is closed nothing stays, also no text that is not saved.
+            visit.page = await visit.new_page()
+            await opens(visit)
+            found[name] = await serious_faults(visit.page)
+            if await visit.page.evaluate(OVERFLOWS):
+                found[name].append("it does not fit")
+            await visit.page.close()
+        assert {name: faults for name, faults in found.items() if faults} == {}
+        assert visit.faults == []
 
 
 @pytest.mark.alone
