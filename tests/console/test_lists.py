@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,11 +14,14 @@ import pytest
 
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.interface import Put
+from tests import corpus
 from tests.support.api import Api
 from tests.support.chromium import Browser, Page, Visit
 from tests.support.definitions import define, definition, new_group, version
+from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, program, usable_versions
-from tests.support.objects import config_map
+from tests.support.objects import config_map, named
+from tests.support.served import TABLE
 from tests.support.server_process import ServerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -53,8 +56,7 @@ async def heads(page: Page) -> list[str]:
 
 @pytest.mark.kubectl
 async def test_cells_are_those_of_kubectl(visit: Visit, api: Api, furnished: None, tmp_path: Path) -> None:
-    """For every served type that has objects, as `kubectl get -A -o wide` prints them."""
-    kubectl = Kubectl(program(usable_versions()[-1]), api.server.kubeconfig, "", tmp_path)
+    """For types whose objects the simulated nodes and workloads keep, and for a custom type."""
     own_columns = [
         {"name": "Count", "type": "integer", "jsonPath": ".spec.n"},
         {"name": "Note", "type": "string", "jsonPath": ".spec.a", "priority": 1},
@@ -64,24 +66,60 @@ async def test_cells_are_those_of_kubectl(visit: Visit, api: Api, furnished: Non
         new_group(), version(additionalPrinterColumns=own_columns), plural="gadgets", kind="Gadget"
     )
     define(api, gadgets).create("one", spec={"n": 3, "a": "x"}).ok()
+    kept = {"pods", "deployments", "replicasets", "nodes", "services", "endpointslices", "gadgets"}
+    types = [each for each in listed_types(api) if each[2] in kept]
     await visit.log_in()
+    assert await types_as_of_kubectl(visit, types, tmp_path) == [resource for _, _, resource in types]
+    assert {resource for _, _, resource in types} == kept
+
+
+@pytest.mark.kubectl
+async def test_cells_of_each_type_are_those_of_kubectl(browser: Browser, tmp_path: Path) -> None:
+    """The corpus has objects of each built-in type that can be created."""
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
+        for manifest in corpus.manifests():
+            api.post(manifest.collection(manifest.type_in(TABLE)), manifest.document).ok()
+        # Of the type that the corpus defines.
+        head = {"apiVersion": "store.example.com/v1", "kind": "Backup"}
+        backup = {**head, **named("one"), "spec": {"schedule": "0 * * * *"}}
+        path = "/apis/store.example.com/v1/namespaces/default/backups"
+        until(lambda: api.post(path, backup), lambda answer: answer.status == 201)
+        types = list(listed_types(api))
+        async with Visit(browser, server, viewport=TALL) as visit:
+            await visit.log_in()
+            compared = await types_as_of_kubectl(visit, types, tmp_path)
+            assert visit.faults == []
+    assert {resource for _, _, resource in types} - set(compared) == set(WITHOUT_OBJECTS)
+
+
+# A list draws as many rows as are in view, and not more than 90.
+TALL: Final = {"width": 1280, "height": 2_900}
+# Types that are listed and cannot be created, with the reason.
+WITHOUT_OBJECTS: Final = {"componentstatuses": "they are deprecated, and never exist"}
+
+
+async def types_as_of_kubectl(
+    visit: Visit, types: Sequence[tuple[str, str, str]], directory: Path
+) -> list[str]:
+    """Compares lists with what `kubectl get -A -o wide` prints. Returns the types that have objects.
+
+    types: as `listed_types`.
+    """
+    kubectl = Kubectl(program(usable_versions()[-1]), visit.server.kubeconfig, "", directory)
     compared = []
-    for group, preferred, resource in listed_types(api):
-        printed = await asyncio.to_thread(
-            kubectl.run, "get", f"{resource}.{preferred}.{group}", "-A", "-o", "wide"
-        )
-        titles, expected = columns(printed.stdout)
-        # The list draws as many rows as are in view.
-        if not 0 < len(expected) <= 20:
+    for group, preferred, resource in types:
+        name = f"{resource}.{preferred}.{group}"
+        printed = await asyncio.to_thread(kubectl.run, "get", name, "-A", "-o", "wide")
+        if not printed.stdout:
             continue
+        titles, expected = columns(printed.stdout)
         await visit.show(f"#/list/{group or 'core'}/{preferred}/{resource}?wide=1")
         await visit.page.locator(".status", has_text=re.compile(f"^{len(expected)}$")).wait_for()
         shown = [title.upper() for title in await heads(visit.page)]
         assert shown == titles
         assert without_times(shown, await cells(visit.page)) == without_times(titles, expected), resource
         compared.append(resource)
-    wanted = {"pods", "deployments", "nodes", "configmaps", "services", "endpointslices", "gadgets"}
-    assert wanted <= set(compared)
+    return compared
 
 
 def listed_types(api: Api) -> Iterator[tuple[str, str, str]]:
