@@ -7,8 +7,10 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.storage.interface import VALUE_BYTES_MAX
 from tests.support.api import Api
 from tests.support.chromium import Visit
+from tests.support.definitions import OPEN_SPEC, Defined, define, definition, new_group, version
 from tests.support.objects import config_map
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -97,6 +99,54 @@ async def test_large_objects_are_shown(visit: Visit, api: Api, body: Mapping[str
     await visit.show("#/object/core/v1/configmaps/default/large?tab=yaml")
     await visit.page.get_by_role("region", name="YAML").wait_for()
     assert await visit.page.locator(".line").count() < 2_000
+
+
+async def test_the_largest_object_is_shown_and_edited(visit: Visit, api: Api) -> None:
+    """It takes 1.5 MB, and its managedFields have tens of thousands of lines."""
+    group = new_group()
+    defined = define(api, definition(group, version(schema=OPEN_SPEC), plural="giants", kind="Giant"))
+    path = largest(api, defined)
+    view = f"{group}/v1/giants/default/giant"
+    await visit.log_in()
+    page = visit.page
+    for tab in TABS:
+        await visit.show(f"#/object/{view}?tab={tab}")
+        await page.get_by_role("tabpanel").wait_for()
+    await page.keyboard.press("y")
+    region = page.get_by_role("region", name="YAML")
+    await region.locator(".line", has_text="kind: Giant").wait_for()
+    await page.get_by_label("managedFields").check()
+    await region.locator(".line", has_text="fieldsV1:").wait_for()
+    await region.evaluate("(element) => { element.scrollTop = element.scrollHeight; }")
+    await region.locator(".line", has_text="sorted-last: end").wait_for()
+    assert await region.locator(".line").count() < 200
+    await page.keyboard.press("e")
+    await page.locator(".cm-line", has_text="first: begin").click()
+    await page.keyboard.press("End")
+    await page.keyboard.type("ning")
+    await page.keyboard.press("Control+Enter")
+    await page.locator(".line.added", has_text="first: beginning").wait_for()
+    assert await page.locator(".line.added, .line.removed").count() == 2
+    await page.keyboard.press("Control+s")
+    await page.get_by_text("Saved.").wait_for()
+    assert api.get(path).ok()["spec"]["first"] == "beginning"
+
+
+def largest(api: Api, defined: Defined) -> str:
+    """Creates an object that nearly takes what a stored object may, and returns its path."""
+    spec: dict[str, Any] = {
+        "first": "begin",
+        "items": [{"name": f"item-{number:05}", "ports": [80, 443]} for number in range(5_000)],
+        "keys": {f"key-{number:05}": "value" for number in range(10_000)},
+        "long": "",
+        "sorted-last": "end",
+    }
+    defined.create("giant", spec=spec).ok()
+    path, margin = f"{defined.objects()}/giant", 2_000
+    spec["long"] = "x" * (VALUE_BYTES_MAX - len(api.get(path).body) - margin)
+    api.patch(path, {"spec": {"long": spec["long"]}}).ok()
+    assert api.patch(path, {"spec": {"long": spec["long"] + 2 * margin * "x"}}).status == 413
+    return path
 
 
 @pytest.mark.parametrize("target", ["default/.", "default/..", "../pods", "./pods"])
