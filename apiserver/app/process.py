@@ -153,8 +153,6 @@ def run(
     logs.configure(as_json=config.logs.logging_format == "json", verbosity=config.logs.verbosity)
     if config.logs.logging_format == "json":
         logs.silence_grpc()
-    # gRPC's own resolver waits for a DNS server that does not respond, even for names in /etc/hosts.
-    os.environ.setdefault("GRPC_DNS_RESOLVER", "native")
     for warning in config.warnings:
         log.warning("%s", warning)
     gc.set_threshold(*GC_THRESHOLDS)
