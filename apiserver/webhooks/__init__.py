@@ -15,6 +15,7 @@
     service_resolver  finds the Service of a webhook; cached_services: in the watch cache
     tls               verifies the certificates of webhooks
     errors            the errors of calls
+    failure_log       logs that a webhook is down, without a line for each call
 
 The content of requests and responses is up to the callers (`admission.webhooks`, `custom_resources`).
 """

@@ -41,6 +41,7 @@ from apiserver.meta.errors import Timeout, TooManyRequests
 from apiserver.meta.expiring_cache import ExpiringCache
 from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.failure_log import FailureLog
 from apiserver.webhooks.review_server import ReviewServer
 
 log = logging.getLogger(__name__)
@@ -137,6 +138,7 @@ class WebhookAuthorizer:
             ANSWERS_MAX, clock, lambda verdict: len(verdict.reason), REASONS_LENGTH_MAX
         )
         self._pending: dict[bytes, _Pending] = {}
+        self._failures = FailureLog(log, logging.ERROR, clock)
 
     def __call__(self, attributes: Attributes) -> Verdict | PendingDecision:
         spec = review_spec(attributes)
@@ -228,10 +230,12 @@ class WebhookAuthorizer:
             answer = await self._server.ask(question.body, within, math.ceil(settings.timeout_s))
             verdict = read_verdict(answer, self._group, settings.version)
             result = "success"
+            self._failures.responded(self._name, f"the authorization webhook {self._name}")
         except (CallFailed, InvalidAnswer, Timeout) as failed:
             is_timeout = isinstance(failed, Timeout) or (isinstance(failed, CallFailed) and failed.is_timeout)
             result = "timeout" if is_timeout else "error"
-            log.error("cannot call the authorization webhook %s: %s", self._name, failed)
+            why = f"cannot call the authorization webhook {self._name}: {failed}"
+            self._failures.failed(self._name, why)
             if not settings.fails_closed:
                 self._observer.failed_open(self._name, result)
             return self._failure(str(failed))

@@ -15,10 +15,12 @@ from apiserver.auth.authn.chain import Identity, authenticated
 from apiserver.auth.authn.token_cache import TokenResult
 from apiserver.meta.vocabulary import UserInfo
 from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.failure_log import FailureLog
 from apiserver.webhooks.review_server import ReviewServer
 
 log = logging.getLogger(__name__)
 
+_NAME: Final = "the token authentication webhook"
 VERSIONS: Final = ("v1", "v1beta1")
 # A longer reason is cut, in characters.
 REASON_LENGTH_MAX: Final = 1_024
@@ -33,6 +35,7 @@ class TokenReviews:
 
     def __init__(self, server: ReviewServer, api_version: str, audiences: Sequence[str]) -> None:
         self._server, self._api_version, self._audiences = server, api_version, tuple(audiences)
+        self._failures = FailureLog(log, logging.ERROR)
 
     async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
         """Asks the webhook for the user of a token.
@@ -51,12 +54,14 @@ class TokenReviews:
         except TypeError:
             return TokenResult(None, is_kept=False)
         try:
-            return self._answer(await self._server.ask(body), audiences)
+            result = self._answer(await self._server.ask(body), audiences)
         except CallFailed as failed:
             # It may quote what it was sent.
             why = str(failed).replace(token, "<token>")
-            log.error("the token authentication webhook failed: %s", why)
+            self._failures.failed(_NAME, f"{_NAME} failed: {why}")
             return TokenResult(None, why, is_kept=False)
+        self._failures.responded(_NAME, _NAME)
+        return result
 
     def _answer(self, document: Any, audiences: Sequence[str]) -> TokenResult:
         """Returns the result in a response."""

@@ -130,6 +130,34 @@ def test_a_request_that_fails_for_a_webhook_is_logged(
     assert line.endswith(f'; user "admin", user agent "shop/1" auditID="{failed.headers["audit-id"]}"')
 
 
+def test_a_webhook_that_is_down_is_logged_once_and_when_it_responds_again(
+    api: Api, server: ServerProcess, webhook: Webhook, namespace: str
+) -> None:
+    """Not with each write that is allowed meanwhile. It refuses connections, is silent, and responds."""
+    name = f"{namespace}.example.com"
+    ignored = webhook.hook(namespace, name, failurePolicy="Ignore", timeoutSeconds=1)
+    path = configure(api, namespace, {**ignored, "clientConfig": NOWHERE})
+
+    def create(names: str) -> None:
+        for each in names:
+            api.post(config_maps(namespace), {"metadata": {"name": each}}).ok()
+
+    create("abc")
+    webhook.replying = hangs
+    api.patch(path, {"webhooks": [ignored]}).ok()
+    create("d")
+    webhook.reset()
+    create("ef")
+    first, last = until(
+        lambda: [each for each in server.stderr.splitlines() if f'webhook "{name}"' in each],
+        lambda found: len(found) >= 2,
+        "logged",
+    )
+    assert "the request is allowed because failurePolicy is Ignore" in first
+    assert f'webhook "{name}" responds again after ' in last
+    assert " (3 similar messages omitted)" in last
+
+
 @pytest.mark.parametrize("media_type", ["application/json", "application/vnd.kubernetes.protobuf"])
 def test_a_refusal_that_is_no_status(api: Api, webhook: Webhook, namespace: str, media_type: str) -> None:
     """It is the webhook's failure, in every form that the client may have asked for."""

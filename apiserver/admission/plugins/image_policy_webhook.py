@@ -23,6 +23,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.expiring_cache import ExpiringCache
 from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.failure_log import FailureLog
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class ImagePolicyWebhook(Plugin):
         self._server = ReviewServer(policy.cluster, policy.credentials, caller_with, policy.backoff_s, sleep)
         self._head = {"apiVersion": f"{brand.group('imagepolicy')}/v1alpha1", "kind": "ImageReview"}
         self._clock = clock
+        self._failures = FailureLog(log, logging.WARNING, clock)
         self._answers: ExpiringCache[Document] = ExpiringCache(ANSWERS_MAX, clock)
 
     async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
@@ -66,9 +68,10 @@ class ImagePolicyWebhook(Plugin):
                 with attributes.without_slot():
                     answer = await self._server.ask(body, attributes.deadline)
                 status = _status(answer)
+                self._failures.responded(self.name, "the image policy webhook")
             except CallFailed as failed:
                 if self._policy.allows_by_default:
-                    log.warning("cannot check images; the pod is allowed: %s", failed)
+                    self._failures.failed(self.name, f"cannot check images; the pod is allowed: {failed}")
                     attributes.annotate(f"{_AUDIT_PREFIX}failed-open", "true")
                     meta = new["metadata"]
                     meta["annotations"] = {**(meta.get("annotations") or {}), FAILED_OPEN: "true"}

@@ -36,6 +36,7 @@ from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.storage.event_loop_turns import in_turns
 from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.failure_log import FailureLog
 from apiserver.webhooks.review_server import ReviewCaller
 
 log = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ class WebhookPlugin(Plugin):
         self._webhooks = configurations
         self.configurations = (configurations,)
         self._with = collaborators
+        self._failures = FailureLog(log, logging.WARNING)
         brand = collaborators.brand
         self._review_group = brand.group(_ADMISSION_GROUP)
         self._meta_group = brand.meta_group
@@ -197,6 +199,7 @@ class WebhookPlugin(Plugin):
             )
         except InvalidAnswer as invalid:
             raise WebhookFailed(webhook, f"received invalid webhook response: {invalid}") from None
+        self._failures.responded(_key(webhook), f'webhook "{webhook.name}"')
         for key, value in answer.audit_annotations.items():
             write.attributes.annotate(f"{webhook.name}/{key}", value)
         return answer
@@ -210,7 +213,8 @@ class WebhookPlugin(Plugin):
         """
         if webhook.is_required:
             return InternalError.of(str(failure))
-        log.warning("%s; the request is allowed because failurePolicy is Ignore", failure)
+        why = f"{failure}; the request is allowed because failurePolicy is Ignore"
+        self._failures.failed(_key(webhook), why)
         self._with.metrics.failed_open(webhook.name, self.step)
         write.attributes.annotate(f"failed-open.{self.annotation_prefix}{turn}", webhook.name)
         return None
@@ -391,6 +395,10 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         took = perf_counter() - began
         self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
         return ReviewOutcome(warnings, refusal)
+
+
+def _key(webhook: AdmissionWebhook) -> tuple[str, str]:
+    return webhook.configuration, webhook.name
 
 
 def _denied(webhook: AdmissionWebhook, answer: ReviewResponse) -> AdmissionDenied:

@@ -1,0 +1,79 @@
+"""Logs that a webhook is down, without a line for each request that it fails."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable
+from typing import Final
+
+# How often a webhook that is down is logged, as seconds: an outage of hours stays readable.
+INTERVAL_S: Final = 30.0
+# Webhooks that are down, or were in the last interval. Further ones share an entry.
+WEBHOOKS_MAX: Final = 1_000
+
+
+class FailureLog:
+    """Logs the first failure of a webhook at once, and one of each further `INTERVAL_S` with their number.
+
+    When it responds again, another line says so. A webhook that fails now and then has at most one line of
+    each kind in an interval.
+
+    log, level: where failures are logged; that a webhook responds again is no more than a warning.
+    clock: seconds since some time.
+    """
+
+    def __init__(self, log: logging.Logger, level: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._level, self._clock = log, level, clock
+        self._outages: dict[Hashable, _Outage] = {}
+
+    def failed(self, webhook: Hashable, message: str) -> None:
+        """A call has failed. webhook: its key, the same in each call."""
+        now = self._clock()
+        outage = self._outages.get(webhook) or self._added(webhook, now)
+        outage.failed_at = now
+        if now - outage.logged_at < INTERVAL_S:
+            outage.omitted += 1
+            return
+        if not outage.is_open:
+            outage.is_open, outage.began_at = True, now
+        outage.logged_at = now
+        self._log.log(self._level, "%s%s", message, outage.take_omitted())
+
+    def responded(self, webhook: Hashable, what: str) -> None:
+        """A call has succeeded. what: names the webhook, for the log."""
+        outage = self._outages.get(webhook) if self._outages else None
+        if outage is None:
+            return
+        now = self._clock()
+        if outage.is_open:
+            outage.is_open = False
+            omitted, took_s = outage.take_omitted(), now - outage.began_at
+            self._log.warning("%s responds again after %.0f s%s", what, took_s, omitted)
+        if now - outage.logged_at >= INTERVAL_S:
+            del self._outages[webhook]
+
+    def _added(self, webhook: Hashable, now: float) -> _Outage:
+        if len(self._outages) >= WEBHOOKS_MAX:
+            # Those that are called no more, as their configurations are gone.
+            self._outages = {
+                each: outage for each, outage in self._outages.items() if now - outage.failed_at < INTERVAL_S
+            }
+        key = webhook if len(self._outages) < WEBHOOKS_MAX else None
+        return self._outages.setdefault(key, _Outage(now))
+
+
+class _Outage:
+    """A webhook that is down. is_open: whether the last line says that it fails."""
+
+    __slots__ = ("began_at", "failed_at", "is_open", "logged_at", "omitted")
+
+    def __init__(self, now: float) -> None:
+        self.began_at = self.failed_at = now
+        self.logged_at = now - INTERVAL_S
+        self.is_open = False
+        self.omitted = 0
+
+    def take_omitted(self) -> str:
+        omitted, self.omitted = self.omitted, 0
+        return f" ({omitted} similar messages omitted)" if omitted else ""

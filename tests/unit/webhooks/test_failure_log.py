@@ -1,0 +1,90 @@
+"""A webhook that is down is logged at once, then each 30 seconds, and when it responds again."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import pytest
+
+from apiserver.webhooks.failure_log import INTERVAL_S, WEBHOOKS_MAX, FailureLog
+
+LOG: Final = logging.getLogger("tests.failure_log")
+FAILS, RESPONDS = "fails", "responds"
+# When a webhook is called, what comes of it, and what is logged.
+CALLS: Final = {
+    "an outage": [
+        (0.0, RESPONDS, ""),
+        (100.0, FAILS, "refused"),
+        (101.0, FAILS, ""),
+        (129.0, FAILS, ""),
+        (130.0, FAILS, "refused (2 similar messages omitted)"),
+        (145.0, FAILS, ""),
+        (146.0, RESPONDS, "w responds again after 46 s (1 similar messages omitted)"),
+        (147.0, RESPONDS, ""),
+    ],
+    "an outage without calls for an hour": [
+        (0.0, FAILS, "refused"),
+        (3600.0, FAILS, "refused"),
+        (3601.0, RESPONDS, "w responds again after 3601 s"),
+    ],
+    "two outages": [
+        (0.0, FAILS, "refused"),
+        (60.0, RESPONDS, "w responds again after 60 s"),
+        (61.0, FAILS, "refused"),
+        (70.0, RESPONDS, "w responds again after 9 s"),
+    ],
+    "every other call fails": [
+        (0.0, FAILS, "refused"),
+        (1.0, RESPONDS, "w responds again after 1 s"),
+        (2.0, FAILS, ""),
+        (3.0, RESPONDS, ""),
+        (4.0, FAILS, ""),
+        (5.0, RESPONDS, ""),
+        (31.0, FAILS, "refused (2 similar messages omitted)"),
+        (32.0, RESPONDS, "w responds again after 1 s"),
+    ],
+}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("calls", CALLS.values(), ids=CALLS)
+def test_what_is_logged(calls: list[tuple[float, str, str]], caplog: pytest.LogCaptureFixture) -> None:
+    clock, logged = Clock(), []
+    failures = FailureLog(LOG, logging.WARNING, clock)
+    for clock.now, outcome, _ in calls:
+        caplog.clear()
+        if outcome is FAILS:
+            failures.failed("w", "refused")
+        else:
+            failures.responded("w", "w")
+        logged.append("".join(caplog.messages))
+    assert logged == [text for *_, text in calls]
+
+
+def test_each_webhook_has_its_own_lines(caplog: pytest.LogCaptureFixture) -> None:
+    failures = FailureLog(LOG, logging.ERROR, Clock())
+    for name in "abab":
+        failures.failed(name, f"{name} is away")
+    assert caplog.messages == ["a is away", "b is away"]
+
+
+def test_those_beyond_the_limit_share_lines_until_others_are_forgotten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    failures = FailureLog(LOG, logging.WARNING, clock)
+    for number in range(WEBHOOKS_MAX + 100):
+        failures.failed(number, "away")
+    assert len(caplog.messages) == WEBHOOKS_MAX + 1
+    caplog.clear()
+    clock.now += INTERVAL_S
+    for number in range(WEBHOOKS_MAX, WEBHOOKS_MAX + 100):
+        failures.failed(number, "away")
+    assert len(caplog.messages) == 100
