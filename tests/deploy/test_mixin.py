@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import promql_parser as promql
 import pytest
 import yaml
 from aiohttp import web
@@ -112,6 +113,19 @@ MAY_BE_EMPTY: Final = {
     "Rejections: 429 {{priority_level}}: {{reason}}",
     "Rejections: 429 memory: {{kind}}",
 }
+# The alerts that measure nothing on a healthy server, and why.
+NOT_MEASURED: Final = {
+    "ApiserverErrors": "no request has failed",
+    "ApiserverThrottles": "no request was rejected",
+    "ApiserverMemory": "the memory has no limit",
+    "ApiserverWebhookFailures": "no webhook was called",
+    "ApiserverWebhookSlow": "no webhook was called",
+    "ApiserverConversionWebhookFailures": "no webhook was called",
+    "ApiserverAuthorizationWebhookFailures": "no webhook was called",
+    "ApiserverKmsErrors": "no KMS plugin was called",
+}
+# The alerts that a busy machine gives, too.
+OF_SPEED: Final = ("ApiserverSlow", "ApiserverSlowLists", "ApiserverStoreSlow")
 SCRAPES_MIN: Final = 5
 NAMESPACE: Final = "/api/v1/namespaces/default"
 WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -194,6 +208,38 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusP
         yield prometheus
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusProcess]:
+    """A Prometheus that has scraped a healthy server while a client uses it."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    with (
+        ServerProcess(directory / "data") as server,
+        PrometheusProcess(directory, server, ALERTS) as prometheus,
+        Api(server) as api,
+    ):
+        path = f"{NAMESPACE}/configmaps"
+
+        def scrapes() -> float:
+            api.post(path, {"metadata": {"name": "a"}}).ok()
+            api.get(path).ok()
+            api.delete(f"{path}/a").ok()
+            found = prometheus.query('sum(count_over_time(up{job="apiserver"}[5m]))')
+            return found[0][1] if found else 0.0
+
+        until(scrapes, lambda count: count >= SCRAPES_MIN, "the server is scraped")
+        yield prometheus
+
+
+def measured(expression: str) -> list[str]:
+    """What the comparisons of an alert's expression compare with their limits."""
+    found = promql.parse(expression)
+    if not isinstance(found, promql.BinaryExpr):
+        return []
+    if str(found.op) in ("or", "unless"):
+        return [text for side in (found.lhs, found.rhs) for text in measured(side.prettify())]
+    return [found.lhs.prettify()]
+
+
 @pytest.mark.parametrize("selection", SELECTIONS.values(), ids=SELECTIONS)
 def test_what_the_mixin_selects_has_data(prometheus: PrometheusProcess, selection: Selection) -> None:
     found = prometheus.query(selection.expression)
@@ -242,6 +288,18 @@ def test_a_panel_shows_data(prometheus: PrometheusProcess, name: str) -> None:
     assert all(
         math.isfinite(value) or "histogram_quantile" in dashboard_expressions()[name] for _, value in found
     )
+
+
+OF_SERVER: Final = {name: rule for name, rule in alert_rules().items() if name.startswith("Apiserver")}
+
+
+@pytest.mark.parametrize("alert", OF_SERVER)
+def test_a_healthy_server_is_measured_and_gives_no_alarm(undisturbed: PrometheusProcess, alert: str) -> None:
+    """Nor does an alert only wait for its time to pass."""
+    expression = OF_SERVER[alert]["expr"]
+    assert alert in OF_SPEED or undisturbed.query(expression) == []
+    values = [undisturbed.query(each) for each in measured(expression)]
+    assert any(values) is (alert not in NOT_MEASURED)
 
 
 def test_prometheus_evaluates_the_alerts(prometheus: PrometheusProcess) -> None:
