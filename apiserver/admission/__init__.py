@@ -14,7 +14,6 @@
     rules                matches writes with their rules and selectors
     match_conditions     evaluates their match conditions
     plugin_context       the parts of the server that plugins need
-    reversible_changes   takes back changes of functions that have made an object invalid
     patched_documents    completes documents that webhooks and policies have patched
     compiled_objects     the objects that configure both
     listers              gets other objects for plugins

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from time import perf_counter
@@ -20,18 +20,19 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import orjson
 
-from apiserver.admission.reversible_changes import ReversibleChange, ReversibleChanges
 from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.load.offload import Offload
-from apiserver.load.size_class import size_class, size_class_of_document
+from apiserver.load.size_class import size_class
 from apiserver.meta.errors import ApiError, BadRequest, Timeout
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.names import qualified_name
 from apiserver.meta.options import EMPTY_DRY_RUN, DeleteOptions, WriteOptions
 from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.metrics.admission import ADMIT, VALIDATE, AdmissionDurations, AdmissionMetrics
+from apiserver.registry.invalidating_changes import InvalidField
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.write_request import Resumption
 from apiserver.tracing.request_trace import record
 
 # Resources with subresource and operation whose plugins are cached.
@@ -176,22 +177,22 @@ class ReinvocationContext:
     """The rounds in which plugins may change one write: a second one runs if a plugin requests it.
 
     is_second: whether the second round is running. is_wanted: whether it is to follow, as it does if one of
-        these plugins has changed the object. changes: those that may be taken back.
+        these plugins has changed the object. changes: those that functions have made. left_out: the functions
+        that are not called.
     """
 
-    __slots__ = ("_by_plugin", "changes", "is_second", "is_wanted")
+    __slots__ = ("_by_plugin", "changes", "is_second", "is_wanted", "left_out")
 
-    def __init__(self, changes: ReversibleChanges | None = None) -> None:
+    def __init__(self, left_out: Collection[Hashable] = ()) -> None:
         self.is_second = False
         self.is_wanted = False
-        self.changes = changes
+        self.left_out = left_out
+        self.changes: Sequence[FunctionChange] = ()
         self._by_plugin: dict[Plugin, PluginReinvocations] = {}
 
-    def note(self, change: ReversibleChange) -> None:
-        """Note a change that may be taken back."""
-        if self.changes is None:
-            self.changes = ReversibleChanges()
-        self.changes.made.append(change)
+    def note(self, change: FunctionChange) -> None:
+        """Note a change by a function."""
+        self.changes = [*self.changes, change]
 
     def of(self, plugin: Plugin) -> PluginReinvocations:
         """Returns the rounds for one of the plugins that take part in them."""
@@ -199,6 +200,22 @@ class ReinvocationContext:
         if found is None:
             found = self._by_plugin[plugin] = PluginReinvocations(self)
         return found
+
+
+class FunctionChange(NamedTuple):
+    """A change of an object by a function that has failed if the object is invalid because of it.
+
+    before, after: see `registry.invalidating_changes.ObjectChange`. plugin: the name of the one that calls
+    the function. is_fatal: whether the write fails then. on_invalid: returns warnings, or raises the ApiError
+    that refuses the write.
+    """
+
+    before: bytes
+    after: bytes
+    function: Hashable
+    plugin: str
+    is_fatal: bool
+    on_invalid: Callable[[Sequence[InvalidField]], Sequence[str]]
 
 
 class PluginReinvocations:
@@ -333,6 +350,11 @@ class AdmissionStep(NamedTuple):
     durations: AdmissionDurations
     name: str
 
+    def beginning_at(self, plugin: str) -> AdmissionStep:
+        """Returns the step without the plugins before the one with a name."""
+        names = [getattr(getattr(method, "__self__", None), "name", "") for method, _ in self.methods]
+        return self._replace(methods=self.methods[names.index(plugin) :])
+
     async def run(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> list[str]:
@@ -380,52 +402,46 @@ class ApplicablePlugins:
         self._attributes = attributes
         self._steps = steps
         self.may_mutate = self.has_mutated = bool(steps.mutation.methods)
-        self.is_reversible = False
-        # Of the last `mutate`, and those with which the next one begins, after some were taken back.
-        self._changes: ReversibleChanges | None = None
-        self._reduced: ReversibleChanges | None = None
+        self.changes: Sequence[FunctionChange] = ()
+        self._resumed: Resumption | None = None
 
-    async def mutate(self, new: Document | None, old: Document | None) -> list[str]:
+    async def mutate(
+        self, new: Document | None, old: Document | None, resumption: Resumption | None = None
+    ) -> list[str]:
         """Run mutating admission, twice if a plugin requests it: see `registry.write_request.Admission`."""
         mutation = self._steps.mutation
         if not self._steps.has_rounds:
             return await mutation.run(self._attributes, new, old)
-        rounds, self._reduced = ReinvocationContext(self._reduced), None
-        self.is_reversible = False
+        self.changes, self._resumed = (), resumption
+        first, rounds, warnings = mutation, ReinvocationContext(), list[str]()
+        if resumption is not None:
+            first, rounds = mutation.beginning_at(resumption.first), ReinvocationContext(resumption.left_out)
+            warnings += resumption.warnings
         attributes = self._attributes.with_rounds(rounds)
-        warnings = await mutation.run(attributes, new, old)
-        if self._steps.notes_changes:
-            self.has_mutated = rounds.is_wanted
-        if rounds.is_wanted:
-            rounds.is_second = True
-            try:
+        try:
+            warnings += await first.run(attributes, new, old)
+            if self._steps.notes_changes:
+                self.has_mutated = rounds.is_wanted
+            if rounds.is_wanted:
+                rounds.is_second = True
                 warnings += await mutation.run(attributes, new, old)
-            except ApiError as refused:
-                refused.add_warnings(warnings)
-                raise
-        if rounds.changes is not None:
-            self._changes, self.is_reversible = rounds.changes, True
+        except ApiError as refused:
+            refused.add_warnings(warnings)
+            raise
+        self.changes = rounds.changes
         return warnings
 
-    async def take_back(self, new: Document, refused: ApiError) -> bool:
-        """Take back changes of the object: see `registry.write_request.Admission`."""
-        if not self.is_reversible:
-            return False
-        self.is_reversible = False
-        assert self._changes is not None
-        offload, size = self._attributes.offload, size_class_of_document(new)
-        before = await offload.run_begun(size, self._changes.take_back, refused)
-        if before is None:
-            return False
-        self._reduced = self._changes
-        _replace(new, await offload.run_begun(size_class(len(before)), orjson.loads, before))
-        return True
-
-    def accept(self) -> Sequence[str]:
-        """Note that the object is valid: see `registry.write_request.Admission`."""
-        assert self._changes is not None
-        self.is_reversible = False
-        return self._changes.accept()
+    def resumption(self, causes: Mapping[int, Sequence[InvalidField]]) -> Resumption:
+        """Returns how mutating admission goes on: see `registry.write_request.Admission`."""
+        before = self._resumed
+        warnings = [] if before is None else [*before.warnings]
+        left_out = set[Hashable]() if before is None else {*before.left_out}
+        # Those that fail the write first: otherwise the failures of others would count as ignored.
+        failed = [(self.changes[index], fields) for index, fields in causes.items()]
+        for change, fields in sorted(failed, key=lambda each: not each[0].is_fatal):
+            warnings += change.on_invalid(fields)
+            left_out.add(change.function)
+        return Resumption(self.changes[0].plugin, frozenset(left_out), warnings)
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         """Returns the errors that plugins find: see `registry.write_request.Admission`."""

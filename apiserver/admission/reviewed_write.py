@@ -42,6 +42,7 @@ class ReviewedWrite:
 
     new, old: of the hub version; None where there is none.
     shown_as_is: the resource as which webhooks see the documents themselves; None: they never do.
+    inline_s: how long inline functions of extensions have run for it, in seconds.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class ReviewedWrite:
         self._equivalents = equivalents
         own = attributes.resource
         self.shown_as_is = own if attributes.view is None and not own.codec.converts_hub else None
+        self.inline_s = 0.0
         self._encoded: dict[tuple[bool, object], bytes] = {}
         # Of the resource that was asked for.
         self._target: MatchAttributes | None = None

@@ -17,7 +17,9 @@ from apiserver.meta.errors import (
     ApiError,
     ApplyConflict,
     BadRequest,
+    InternalError,
     Invalid,
+    MadeInvalid,
     NotFound,
     ServiceUnavailable,
     Timeout,
@@ -54,6 +56,8 @@ class RedactedError:
             self.to_client = self.recorded = _without_values(error, kind, name)
         elif isinstance(error, UnmergeablePatch):
             self.to_client = self.recorded = _rejected(error)
+        elif isinstance(error, MadeInvalid):
+            self.to_client, self.recorded = error, InternalError.of(error.recorded)
         elif isinstance(error, Invalid):
             self.to_client = error.with_errors(_without_patch)
             self.recorded = _without_values(error, kind, name)

@@ -322,6 +322,21 @@ class InternalError(ApiError):
         return cls(f"Internal error occurred: {cause}", details={"causes": [{"message": cause}]})
 
 
+class MadeInvalid(InternalError):
+    """A function of an extension has made an object invalid.
+
+    recorded: the message for logs and audit events, without values.
+    """
+
+    recorded = ""
+
+    @classmethod
+    def by(cls, cause: str, recorded: str) -> MadeInvalid:
+        error = cls(f"Internal error occurred: {cause}", details={"causes": [{"message": cause}]})
+        error.recorded = recorded
+        return error
+
+
 class StorageReadError(ApiError):
     """A stored object cannot be decoded or decrypted."""
 

@@ -57,7 +57,7 @@ class FieldError:
         return FieldError(self.field, self.reason, self.message.replace(self.quoted, REDACTED, 1))
 
     def without_quoted(self) -> FieldError:
-        """Returns the same error without its value, which does not show that one was there."""
+        """Returns the same error without the quoted value, and without a placeholder for it."""
         if not self.quoted:
             return self
         message = self.message.replace(f": {self.quoted}", "", 1)

@@ -24,6 +24,7 @@
     delete_path       runs deletions
     deletion          the rules of deletions: finalizers, grace periods, when an object may go
     allocations       values that one object has and no other may have, as cluster IPs
+    invalidating_changes  finds the changes of admission that have made an object invalid
     guard             conditions of a write on other keys
     transactions      the write itself, as one transaction of the store, and the values last written
     clock             the clock of a server, which tests can advance

@@ -23,20 +23,29 @@ from struct import Struct
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
+import orjson
+
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, size_class, size_class_of_document
 from apiserver.meta import names, object_meta, timestamps
-from apiserver.meta.errors import AlreadyExists, ApiError, NotFound
+from apiserver.meta.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
 from apiserver.registry.field_manager_conversions import run_converting
 from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.invalidating_changes import causes
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.results import WriteResult
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.transactions import Transactions
-from apiserver.registry.write_request import Admission, ManageFields, ProposedObject, Transform, WriteRequest
+from apiserver.registry.write_request import (
+    ManageFields,
+    ProposedObject,
+    Resumption,
+    Transform,
+    WriteRequest,
+)
 from apiserver.storage.errors import KeyExists, RevisionMismatch
 from apiserver.storage.watch_cache import KeyVersion, WatchCache
 
@@ -49,6 +58,9 @@ _VERSION_4: Final = 0x4 << 76
 _VARIANT: Final = 0x2 << 62
 _RANDOM_BITS: Final = ~(0xF << 76 | 0x3 << 62)
 
+
+# The errors by which an object is refused for what is in it.
+_OF_VALIDATION: Final = (Invalid, BadRequest, Conflict, write_stages.MutatedVersion)
 
 # Whether the value at a key would be stored in another form now, as with another encryption key: then it is
 # written though it does not change.
@@ -120,17 +132,19 @@ class WritePath:
                 place()
             else:
                 await run_converting(offload, size, place)
+            resumption = None
             while True:
                 try:
                     if request.admission is not None:
-                        told, size = await self._mutated(request, request.admission, document, None, size)
+                        told, size = await self._mutated(request, document, None, size, resumption)
                     meta = document["metadata"]
                     is_named = meta.get("name") or not meta.get("generateName")
                     create = self._create_once if is_named else self._create_named
                     created = await create(request, document, size)
                     break
                 except ApiError as refused:
-                    if not await _is_to_be_admitted_again(request, document, refused):
+                    resumption = await self._resumption(request, document, None, refused)
+                    if resumption is None:
                         raise
         except ApiError as refused:
             refused.add_warnings([*proposed.warnings, *told])
@@ -166,8 +180,6 @@ class WritePath:
             )
             warnings += write_stages.accepted(resource, meta.get("name", ""), errors, findings)
             if admission is not None:
-                if admission.is_reversible:
-                    warnings += admission.accept()
                 warnings += await admission.validate(document, None)
             key = self._keys.of(resource, request.namespace, meta["name"])
             if resource.strategy.allocator is None:
@@ -226,19 +238,20 @@ class WritePath:
     async def _mutated(
         self,
         request: WriteRequest,
-        admission: Admission,
         new: Document,
         old: Document | None,
         size: SizeClass,
+        resumption: Resumption | None,
     ) -> tuple[Sequence[str], SizeClass]:
         """Let admission mutate a document. Raises its errors, and BadRequest.
 
-        size: that of the larger document, before.
+        size: that of the larger document, before. resumption: see `_resumption`.
         Returns warnings, and the size afterwards: a small document may have become thousands of times as
         large.
         """
-        owners = new["metadata"].get("managedFields")
-        warnings = await admission.mutate(new, old)
+        admission, owners = request.admission, new["metadata"].get("managedFields")
+        assert admission is not None
+        warnings = await admission.mutate(new, old, resumption)
         if admission.has_mutated:
             write_stages.check_mutated(request, new, old)
             if size is not SizeClass.HUGE:
@@ -248,6 +261,30 @@ class WritePath:
         offload = request.offload or self._offload
         found = await offload.run_begun(size, write_stages.check_owners, new, owners)
         return [*warnings, *found] if found else warnings, size
+
+    async def _resumption(
+        self, request: WriteRequest, new: Document, old: Document | None, refused: ApiError
+    ) -> Resumption | None:
+        """Returns how admission goes on without the functions that have made an object invalid.
+
+        The object is then as it was before them. None if it was refused for another reason. Raises the error
+        of a function whose failure fails the write.
+        """
+        admission = request.admission
+        if admission is None or not admission.changes or not isinstance(refused, _OF_VALIDATION):
+            return None
+        offload, now = request.offload or self._offload, timestamps.to_text(self._clock())
+        refusal_of = partial(write_stages.refusal_of, request, old, now)
+        # Beside the event loop, as rules may take long.
+        size = SizeClass.LARGE
+        found = await offload.run_begun(size, causes, admission.changes, refused, refusal_of)
+        if not found:
+            return None
+        resumption = admission.resumption(found)
+        before = await offload.run_begun(size, orjson.loads, admission.changes[0].before)
+        new.clear()
+        new.update(before)
+        return resumption
 
     # ---- update
 
@@ -336,12 +373,12 @@ class WritePath:
             old, proposed = propose()
         else:
             old, proposed = await run_converting(offload, size, propose)
-        new, extra = proposed.document, NO_EXTRA_WRITES
+        new, extra, resumption = proposed.document, NO_EXTRA_WRITES, None
         while True:
             warnings = [*proposed.warnings]
             try:
                 if admission is not None:
-                    told, size = await self._mutated(request, admission, new, old, size)
+                    told, size = await self._mutated(request, new, old, size, resumption)
                     warnings += told
                 now = timestamps.to_text(self._clock())
                 prepare = partial(write_stages.prepare_update, request, new, old, now)
@@ -353,14 +390,13 @@ class WritePath:
                 )
                 warnings += write_stages.accepted(resource, request.name, errors, findings)
                 if admission is not None:
-                    if admission.is_reversible:
-                        warnings += admission.accept()
                     warnings += await admission.validate(new, old)
                 if allocations is not None:
                     extra = await _allocate(allocations, request, new, old)
                 break
             except ApiError as refused:
-                if not await _is_to_be_admitted_again(request, new, refused):
+                resumption = await self._resumption(request, new, old, refused)
+                if resumption is None:
                     refused.add_warnings(warnings)
                     raise
         if allocations is not None:
@@ -412,12 +448,6 @@ class WritePath:
             except AllocationRefused as refused:
                 raise write_stages.refusal(resource, request.name, [refused.error]) from None
             return None
-
-
-async def _is_to_be_admitted_again(request: WriteRequest, document: Document, refused: ApiError) -> bool:
-    """Whether an object was refused for changes of admission, which have been taken back."""
-    admission = request.admission
-    return admission is not None and admission.is_reversible and await admission.take_back(document, refused)
 
 
 def _size(request: WriteRequest) -> SizeClass:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.load.size_class import SizeClass
-from apiserver.meta.errors import ApiError
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.guard import TransactionGuard
+from apiserver.registry.invalidating_changes import InvalidField, ObjectChange
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
@@ -21,12 +21,24 @@ from apiserver.registry.version_codec import Offloader
 ManageFields = Callable[[Document, Document | None, Any], Sequence[Document] | None]
 
 
+class Resumption(NamedTuple):
+    """How mutating admission goes on without functions that have failed.
+
+    first: the name of the plugin to begin at. left_out: the functions. warnings: about these.
+    """
+
+    first: str
+    left_out: frozenset[Hashable]
+    warnings: Sequence[str]
+
+
 class Admission(Protocol):
     """The admission plugins that apply to a write. Documents are of the hub version; old: None for a create.
 
     may_mutate: whether a plugin might change the object.
     has_mutated: whether one may have changed it in the last `mutate`.
-    is_reversible: whether changes of the last `mutate` may be taken back, until `accept` is called.
+    changes: those that functions have made in the last `mutate`; a function whose change makes the object
+        invalid has failed.
     `mutate` and `validate` return warnings for the client, and raise ApiError to refuse the write.
     """
 
@@ -37,26 +49,24 @@ class Admission(Protocol):
     def has_mutated(self) -> bool: ...
 
     @property
-    def is_reversible(self) -> bool: ...
+    def changes(self) -> Sequence[ObjectChange]: ...
 
-    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+    async def mutate(
+        self, new: Document | None, old: Document | None, resumption: Resumption | None = None
+    ) -> Sequence[str]:
         """Mutates the object that is about to be written, and returns warnings.
 
-        new: None for a delete, which cannot be changed.
+        new: None for a delete, which cannot be changed. resumption: made by `resumption`, after a function
+            has failed.
         """
         ...
 
-    async def take_back(self, new: Document, refused: ApiError) -> bool:
-        """Takes back changes that may be the reason why the object is invalid.
+    def resumption(self, causes: Mapping[int, Sequence[InvalidField]]) -> Resumption:
+        """Returns how to go on without the functions that have made the object invalid.
 
-        Returns whether `new` is to pass `mutate` and all stages after it again.
-        """
-        ...
-
-    def accept(self) -> Sequence[str]:
-        """Notes that the object is valid, and returns warnings.
-
-        Raises ApiError if it is so only because changes were taken back.
+        causes: the errors that each change has caused, by its index in `changes`. `mutate` is then called
+            again, with the object as it was before the first change.
+        Raises ApiError if one of these failures fails the write.
         """
         ...
 

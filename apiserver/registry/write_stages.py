@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.golang.quoting import strconv_error
-from apiserver.meta import object_meta
+from apiserver.meta import names, object_meta
 from apiserver.meta.errors import ApiError, BadRequest, Conflict, Invalid
 from apiserver.meta.field_errors import FieldError, invalid, quote
 from apiserver.meta.vocabulary import Document, GroupKind
@@ -282,6 +282,32 @@ def check_mutated(request: WriteRequest, new: Document, old: Document | None) ->
     version = meta.get("resourceVersion") if old is None else None
     if version and _is_version(version) and not request.options.dry_run:
         raise MutatedVersion("resourceVersion should not be set on objects to be created")
+
+
+def refusal_of(request: WriteRequest, old: Document | None, now: str, new: Document) -> ApiError | None:
+    """Returns the error for which an object would be refused after admission has mutated it, if there is one.
+
+    The object passes the stages up to its validation, without what plugins check, and is changed by them.
+    """
+    meta = new["metadata"]
+    try:
+        check_mutated(request, new, old)
+        if old is None:
+            object_meta.prepare_create(meta, uid=_SOME_UID, now=now, generated_suffix=lambda: _SOME_SUFFIX)
+            prepare_create(request, new, now)
+            findings = validate_create(request, new, is_bounded=False)
+        else:
+            is_unchanged = prepare_update(request, new, old, now)
+            findings = validate_update(request, new, old, now, is_unchanged, is_bounded=False)
+        accepted(request.resource, meta.get("name", ""), (), findings)
+    except ApiError as refused:
+        return refused
+    return None
+
+
+# Those of an object that is only validated.
+_SOME_UID: Final = "00000000-0000-4000-8000-000000000000"
+_SOME_SUFFIX: Final = names.GENERATED_ALPHABET[0] * names.GENERATED_SUFFIX_LENGTH
 
 
 def _is_unchanged(new: Document, old: Document) -> bool:

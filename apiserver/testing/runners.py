@@ -188,9 +188,13 @@ class ServerThread:
         except BaseException as error:
             if self._ready.done():
                 log.exception("the server stopped unexpectedly")
-                self.failure = repr(error)
+            self._note_failure(error)
             self._fail(ServerDidNotStart(str(error)) if isinstance(error, CannotStart) else error)
         self._fail(ServerDidNotStart("it was stopped before it was ready"))
+
+    def _note_failure(self, error: BaseException) -> None:
+        if not self._is_stopping:
+            self.failure = repr(error)
 
     def _fail(self, error: BaseException) -> None:
         """Report an error to the callers that wait for the server to be ready, or to begin again."""
@@ -205,6 +209,9 @@ class ServerThread:
             self._loop = asyncio.get_running_loop()
         try:
             await self._serve_on_sockets()
+        except BaseException as error:
+            self._note_failure(error)
+            raise
         finally:
             with self._lock:
                 self._loop = None
@@ -293,7 +300,7 @@ class ServerChild:
         process = self._process
         if process is None or process.poll() is None:
             return ""
-        return self._why() or f"exit code {process.returncode}"
+        return f"exit code {process.returncode}; {self._why()}"
 
     def advance_clock(self, seconds: float) -> None:
         process = self._process

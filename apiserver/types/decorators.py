@@ -107,8 +107,8 @@ def crd(
     status: whether there is a status subresource; by default if the class has a field `status`.
     keywords: of the schema of whole objects, as `Keywords` adds them to other schemas.
     labels, annotations: of the definition, such as `api-approved.kubernetes.io`.
-    conversion: `spec.conversion` of the definition, for a conversion webhook. Functions of an extension that
-        convert need none.
+    conversion: `spec.conversion` of the definition, for a conversion webhook. Not needed if an extension has
+        `convert` functions.
     """
     group, slash, version = api_version.partition("/")
     if not (group and slash and version) or "/" in version:

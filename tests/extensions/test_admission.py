@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -223,9 +224,10 @@ def not_own_s(api: Api) -> float:
 
 
 def test_the_time_of_an_inline_function_is_the_servers_own_beside_one_in_a_process(api: Api) -> None:
-    before_s = not_own_s(api)
+    before_s, began = not_own_s(api), time.perf_counter()
     api.post(PATH, {"metadata": {"name": "mixed"}}).ok()
-    assert 0 < not_own_s(api) - before_s < INLINE_S
+    took_s = time.perf_counter() - began
+    assert 0 < not_own_s(api) - before_s < took_s - INLINE_S
 
 
 def test_an_inline_function_that_takes_too_long_runs_in_the_worker_after_three_times(

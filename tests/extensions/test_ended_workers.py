@@ -76,7 +76,7 @@ def test_ten_crashes_in_a_row_are_delayed_counted_and_reported(tmp_path: Path) -
         delays = ["now", *(f"in {0.1 * 2**power:.3g} s" for power in range(CRASHES - 1))]
         for event, delay in zip(found, delays, strict=True):
             then = re.escape(f"starts {delay}: leaves (hostile.py:")
-            assert re.search(rf"{then}\d+\) has ended it: it has exited with status 3$", event["message"])
+            assert re.search(rf"{then}\d+\) ended it: it has exited with status 3$", event["message"])
         assert [each["reason"] for each in found] == ["ExtensionWorkerEnded", *["BackOff"] * (CRASHES - 1)]
         # Until the next worker starts, the function decides nothing, and at once.
         refused = api.post(PATH, config_map(LEAVES))

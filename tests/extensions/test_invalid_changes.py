@@ -20,6 +20,7 @@ MODULE: Final = "tests.extensions.modules.invalidating"
 IN: Final = "namespaces/default"
 CONFIG_MAPS: Final = f"/api/v1/{IN}/configmaps"
 DEPLOYMENTS: Final = f"/apis/apps/v1/{IN}/deployments"
+SERVICES: Final = f"/api/v1/{IN}/services"
 WIDGETS: Final = f"/apis/{GROUP}/v1/{IN}/widgets"
 INTEGER: Final = {"type": "integer"}
 SCHEMA: Final = {
@@ -32,6 +33,14 @@ SCHEMA: Final = {
                 "size": {**INTEGER, "maximum": 10},
                 "most": INTEGER,
                 "marks": INTEGER,
+                "items": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "required": ["name"],
+                        "properties": {"name": {"type": "string"}},
+                    },
+                },
                 "fixed": {
                     "type": "string",
                     "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "stays as it is"}],
@@ -43,11 +52,15 @@ SCHEMA: Final = {
         },
         "status": {"type": "object", "properties": {"phase": {"enum": ["Ready"], "type": "string"}}},
     },
+    "x-kubernetes-validations": [
+        {"rule": "!has(self.spec.fixed) || self.spec.fixed != 'b'", "message": "b is taken"}
+    ],
 }
 POD: Final = {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]}
 OBJECTS: Final[dict[str, dict[str, Any]]] = {
     CONFIG_MAPS: {"data": {"a": "b"}, "immutable": True},
     DEPLOYMENTS: {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": POD}},
+    SERVICES: {"spec": {"clusterIP": "None", "ports": [{"port": 80}]}},
     WIDGETS: {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "spec": {"size": 5, "fixed": "a"}},
 }
 
@@ -75,6 +88,8 @@ CREATED: Final = {
     "breaks_a_rule": (WIDGETS, "spec: Invalid value: size is more than most"),
     "sets_a_resource_version": (CONFIG_MAPS, "resourceVersion should not be set on objects to be created"),
     "moves_it": (CONFIG_MAPS, "the namespace of the provided object does not match the namespace sent"),
+    "breaks_a_rule_of_the_whole_object": (WIDGETS, "<nil>: Invalid value: b is taken"),
+    "sets_a_type_that_needs_another_field": (SERVICES, "spec.externalName: Required value"),
     "sets_an_invalid_annotation": (CONFIG_MAPS, "metadata.annotations: Invalid value: name part must"),
 }
 UPDATED: Final = {
@@ -148,16 +163,36 @@ def test_without_its_changes_the_object_is_stored_as_if_there_were_no_function(
     assert failures(api, extension, case) == (before[0] + 1, before[1] + 1)
 
 
+# By the case, what the sound function has made of the object beside the other one.
+BESIDE: Final[dict[str, dict[str, Any]]] = {
+    "is_beside_another": {"marks": 1},
+    "adds_a_wrong_item": {"items": [{"name": "sound"}]},
+    "breaks_it_when_it_is_called_again": {"most": 9},
+}
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("verb", ["create", "apply"])
-def test_another_function_is_called_as_if_it_were_the_only_one(api: Api, verb: str, mode: str) -> None:
-    sent = body(WIDGETS, "is_beside_another", f"{mode}ignore")
+@pytest.mark.parametrize("case", BESIDE)
+def test_another_function_is_called_as_if_it_were_the_only_one(
+    api: Api, case: str, verb: str, mode: str
+) -> None:
+    sent = body(WIDGETS, case, f"{mode}ignore")
     if verb == "create":
         stored = api.post(WIDGETS, sent).ok()
     else:
-        sent["metadata"] = {"name": f"applied-{mode}a", "labels": sent["metadata"]["labels"]}
-        stored = api.apply(f"{WIDGETS}/{sent['metadata']['name']}?fieldManager=m", sent).ok()
-    assert stored["spec"] == {"size": 5, "fixed": "a", "marks": 1}
+        name = f"{mode}{case}".replace("_", "-")
+        sent["metadata"] = {"name": name, "labels": sent["metadata"]["labels"]}
+        stored = api.apply(f"{WIDGETS}/{name}?fieldManager=m", sent).ok()
+    assert stored["spec"] == {"size": 5, "fixed": "a", **BESIDE[case]}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", BESIDE)
+def test_only_the_function_that_has_made_it_invalid_is_named(api: Api, case: str, mode: str) -> None:
+    answer = api.post(WIDGETS, body(WIDGETS, case, f"{mode}fail"))
+    assert answer.status == 500
+    assert f'extension "{mode}fail": {case} (invalidating.py:' in answer.message
 
 
 @pytest.mark.parametrize("mode", MODES)

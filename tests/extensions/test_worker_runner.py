@@ -169,6 +169,9 @@ async def test_calls_beside_one_that_ends_the_worker_are_sent_again_one_by_one(w
     assert (await leaving).failure is Failure.ENDED
     assert [await each for each in waiting] == [{}] * 3
     assert 1 <= len(worker.ends) <= 2
+    assert worker.ends[-1].hook == "leaves"
+    assert worker.ends[-1].reason.startswith(f"{worker.hook('leaves')} ended it: ")
+    assert {each.hook for each in worker.ends[:-1]} <= {""}, "it was not known"
 
 
 async def test_workers_that_end_again_and_again_start_later_and_later() -> None:
@@ -247,6 +250,7 @@ async def test_no_call_waits_for_a_reconciliation_that_was_running_when_a_worker
     await worker.call("changes")
     await worker.failure("leaves")
     assert (await reconciling).failure is Failure.ENDED
+    assert worker.ends[0].hook == "", "either of them may have ended it"
     assert await worker.call("changes") == RESULTS["changes"]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, FunctionChange, Operation, Plugin
 from apiserver.admission.dispatchers import NOTHING, ReviewOutcome, call_in_turn, call_together
 from apiserver.admission.extensions import answers
 from apiserver.admission.extensions.answers import FunctionAnswer
@@ -19,7 +19,6 @@ from apiserver.admission.extensions.functions import AdmissionFunction
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.patched_documents import InvalidDocument, checked
 from apiserver.admission.responses import AdmissionDenied, InvalidAnswer
-from apiserver.admission.reversible_changes import ReversibleChange
 from apiserver.admission.reviewed_write import EquivalentResources, ReviewedWrite
 from apiserver.admission.selection import Conditions, namespace_labels
 from apiserver.auth.authz.chain import AuthorizationChain
@@ -28,8 +27,9 @@ from apiserver.extensions.host.hooks import ExtensionHook, ExtensionHooks
 from apiserver.extensions.host.runner import HookFailed
 from apiserver.load.size_class import size_class
 from apiserver.meta.brand import Brand
-from apiserver.meta.errors import ApiError, BadRequest, InternalError
+from apiserver.meta.errors import ApiError, BadRequest, InternalError, MadeInvalid
 from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.registry.invalidating_changes import InvalidField
 from apiserver.registry.served_resource import ServedResource, ServedTable
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ADMISSION_GROUP: Final = "admission"
+# More errors would not be read.
+_FIELDS_SHOWN: Final = 3
 # The arguments that are made of the request.
 _OF_REQUEST: Final = frozenset({"request", "user", "dry_run"})
 
@@ -165,7 +167,7 @@ class ExtensionPlugin(Plugin):
         Returns its result. The object is then as it was, even if the function has changed it. Raises
         HookFailed, and ApiError if the call is not possible for a reason outside the function.
         """
-        attributes, wants = write.attributes, function.info.wants
+        wants = function.info.wants
         call = await self._call_without_objects(wants, write, resource) if wants else {}
         is_deletion = write.new is None
         subject = write.old if is_deletion else write.new
@@ -182,9 +184,7 @@ class ExtensionPlugin(Plugin):
             call["object"] = subject
             if "old" in wants and write.old is not None:
                 call["oldObject"] = orjson.loads(await write.encoded(write.old, resource, is_old=True))
-        if attributes.deadline is not None:
-            attributes.remaining_s()
-        return _call_now(function, hook, call, encoded, None if is_copy else write)
+        return _call_now(function, hook, call, encoded, write, is_copy=is_copy)
 
     def _answer(self, hook: ExtensionHook, result: Mapping[str, Any], write: ReviewedWrite) -> FunctionAnswer:
         """Returns the answer in the result of a function. Raises HookFailed if there is none."""
@@ -216,14 +216,14 @@ class ExtensionPlugin(Plugin):
             attributes.audit.took(self.latency_layer, seconds)
 
     def _failed(
-        self, failed: HookFailed, hook: ExtensionHook, write: ReviewedWrite, index: int
+        self, failed: HookFailed, hook: ExtensionHook, write: ReviewedWrite, turn: str
     ) -> ReviewOutcome:
-        """Returns what a failure means for the write. index: of the call, for the audit event."""
+        """Returns what a failure means for the write. turn: that of the call, for the audit event."""
         if hook.info.on_error is OnError.FAIL:
             return ReviewOutcome((), InternalError.of(str(failed)))
         hook.ignored()
         write.attributes.annotate(
-            f"failed-open.{self.annotation_prefix}{_turn(write, index)}",
+            f"failed-open.{self.annotation_prefix}{turn}",
             f"{hook.extension}/{hook.info.name}",
         )
         return ReviewOutcome([str(failed)] if hook.info.on_error is OnError.WARN else ())
@@ -234,14 +234,19 @@ def _call_now(
     hook: ExtensionHook,
     call: Mapping[str, Any],
     encoded: bytes,
-    write: ReviewedWrite | None,
+    write: ReviewedWrite,
+    *,
+    is_copy: bool = False,
 ) -> Mapping[str, Any]:
-    """Call a function on the event loop. Returns its result; raises HookFailed.
+    """Call a function on the event loop, and return its result.
 
-    encoded: the object that it gets first. write: the one whose object that is; None if it is a copy.
+    encoded: the object that it gets first. is_copy: whether that is a copy, rather than the object of the
+    write. Raises HookFailed, and Timeout if the client waits no longer.
     """
+    if write.attributes.deadline is not None:
+        write.attributes.remaining_s()
     subject = call.get("object")
-    meta = None if write is None or subject is None else subject["metadata"]
+    meta = None if is_copy or subject is None else subject["metadata"]
     is_intact = False
     try:
         result, is_intact = function.call(call, encoded)
@@ -251,9 +256,10 @@ def _call_now(
     except HookFailed as failed:
         raise hook.failed(failed) from None
     finally:
-        if write is not None and meta is not None and not is_intact and not _is_encoded(subject, encoded):
+        write.inline_s += function.last_s
+        if meta is not None and not is_intact and not _is_encoded(subject, encoded):
             before = orjson.loads(encoded)
-            # The write path refers to it.
+            # The write path holds a reference to this dict.
             meta.clear()
             meta.update(before["metadata"])
             before["metadata"] = meta
@@ -324,8 +330,8 @@ class MutatingExtension(ExtensionPlugin):
         Returns None if its condition does not select the write.
         """
         hook, (number, resource) = function.hook, matched[function]
-        changes = write.attributes.rounds and write.attributes.rounds.changes
-        if changes and function in changes.failures:
+        rounds = write.attributes.rounds
+        if rounds is not None and function in rounds.left_out:
             return None
         if function.is_selective and not await self._is_called(function, write, resource):
             return None
@@ -342,7 +348,7 @@ class MutatingExtension(ExtensionPlugin):
             if result:
                 outcome = await self._mutated(function, result, write, matched[function])
         except HookFailed as failed:
-            outcome = self._failed(failed, hook, write, number)
+            outcome = self._failed(failed, hook, write, _turn(write, number))
         except ApiError as error:
             outcome = ReviewOutcome((), error)
         finally:
@@ -368,25 +374,28 @@ class MutatingExtension(ExtensionPlugin):
             return ReviewOutcome(answer.warnings, _denied(hook, answer.denial))
         if answer.changed is None:
             return ReviewOutcome(answer.warnings)
-        before = write.hub_json()
+        before, rounds = write.hub_json(), write.attributes.rounds
         has_changed = await _replaced(hook, answer.changed, write, resource)
-        if has_changed and write.attributes.rounds is not None:
-            failed = partial(self._made_invalid, hook, write, number)
-            write.attributes.rounds.note(ReversibleChange(function, before, write.hub_json(), failed))
+        if has_changed and rounds is not None:
+            on_invalid = partial(self._made_invalid, hook, write, _turn(write, number))
+            is_fatal = hook.info.on_error is OnError.FAIL
+            rounds.note(FunctionChange(before, write.hub_json(), function, self.name, is_fatal, on_invalid))
         return ReviewOutcome(answer.warnings, has_changed=has_changed)
 
     def _made_invalid(
-        self, hook: ExtensionHook, write: ReviewedWrite, number: int, reason: str
+        self, hook: ExtensionHook, write: ReviewedWrite, turn: str, fields: Sequence[InvalidField]
     ) -> Sequence[str]:
-        """Decide about a write whose object is only valid without the changes of a function.
+        """Decide about a write whose object is invalid because of what a function has changed.
 
-        Returns warnings. Raises InternalError.
+        turn: that of the call, as `_turn` names it. Returns warnings. Raises MadeInvalid.
         """
-        invalid = hook.invalid(f"has made the object invalid: {reason}")
-        outcome = self._failed(invalid, hook, write, number)
-        if outcome.refusal is not None:
-            raise outcome.refusal
-        return outcome.warnings
+        made = "has made the object invalid"
+        logged = hook.invalid(f"{made}: {', '.join(each.without_values for each in fields[:_FIELDS_SHOWN])}")
+        message = f"{hook} {made}: {', '.join(each.text for each in fields[:_FIELDS_SHOWN])}"
+        shown = HookFailed(message, logged.failure)
+        if hook.info.on_error is OnError.FAIL:
+            raise MadeInvalid.by(message, str(logged))
+        return self._failed(shown, hook, write, turn).warnings
 
 
 async def _replaced(
@@ -438,31 +447,16 @@ class ValidatingExtension(ExtensionPlugin):
         if not calls:
             return None
         is_own = inline_calls == len(calls)
-        own_s: list[float] = []
-        call = partial(self._call, write)
-        if inline_calls and not is_own:
-            call = partial(self._call_beside_others, write, own_s)
         began = perf_counter()
         try:
-            return await call_together(calls, call)
+            return await call_together(calls, partial(self._call, write))
         finally:
             if not is_own or attributes.audit is not None:
-                self._note_time(attributes, perf_counter() - began - sum(own_s), is_own=is_own)
-
-    async def _call_beside_others(
-        self,
-        write: ReviewedWrite,
-        own_s: list[float],
-        call: tuple[ExtensionHook, ServedResource],
-        index: int,
-    ) -> ReviewOutcome:
-        """Call one function while others run in processes. own_s: gets the time of an inline one."""
-        is_inline, began = call[0].inline is not None, perf_counter()
-        try:
-            return await self._call(write, call, index)
-        finally:
-            if is_inline:
-                own_s.append(perf_counter() - began)
+                took_s = perf_counter() - began
+                if inline_calls and not is_own:
+                    self._note_time(attributes, write.inline_s, is_own=True)
+                    took_s -= write.inline_s
+                self._note_time(attributes, took_s, is_own=is_own)
 
     async def _call(
         self, write: ReviewedWrite, call: tuple[ExtensionHook, ServedResource], index: int
@@ -481,7 +475,7 @@ class ValidatingExtension(ExtensionPlugin):
                 return NOTHING
             answer = self._answer(hook, result, write)
         except HookFailed as failed:
-            return self._failed(failed, hook, write, index)
+            return self._failed(failed, hook, write, _turn(write, index))
         except ApiError as error:
             return ReviewOutcome((), error)
         denial = answer.denial

@@ -410,6 +410,7 @@ class WorkerRunner:
             self._note_stray(worker)
         elif "event" in message:
             if not self._streams.receive(number, message["event"], worker.message_bytes):
+                self._killed_for = hook
                 worker.kill(f"{hook} has sent more events than it may")
         else:
             self._stopping.stopped(number)
@@ -446,7 +447,7 @@ class WorkerRunner:
         counts = killed_for is None or killed_for.kind is Kind.WATCH
         delay_s = self._restart.delay_s(max(0, self._ends - 1)) if self._ends and counts else 0.0
         self._begin_restart(delay_s, counts=counts)
-        reason = why if hook is None or hook is killed_for else f"{hook} has ended it: {why}"
+        reason = why if hook is None or hook is killed_for else f"{hook} ended it: {why}"
         self._on_end(WorkerEnd(reason, "" if hook is None else hook.name, delay_s))
 
     def _decide_calls(self, why: str, killed_for: HookInfo | None) -> HookInfo | None:
@@ -461,7 +462,8 @@ class WorkerRunner:
             each.fail(f"{each.hook} has ended its worker: {why}", Failure.ENDED)
         for each in after.repeated:
             self._timer.limit(each, self._wait_max_s)
-        return after.failed[0].hook if len(after.failed) == 1 else killed_for
+        is_alone = len(after.failed) == 1 and not after.repeated
+        return after.failed[0].hook if is_alone else killed_for
 
     def _begin_restart(self, delay_s: float, *, counts: bool = True) -> asyncio.Task[None]:
         """Start a worker after a delay. counts: whether the end of the last one counts for later delays."""

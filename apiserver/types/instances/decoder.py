@@ -33,6 +33,7 @@ class InstanceDecoder:
 
     def __init__(self) -> None:
         self._reader = ModelReader()
+        self._tags: dict[Any, str | None] = {}
 
     def model_of(self, hint: Any) -> Model | None:
         """Returns the model of a class with fields; None for other types. Raises Unrepresentable."""
@@ -79,18 +80,23 @@ class InstanceDecoder:
     def _member(self, bare: Any, value: Any, path: str) -> Any:
         """Returns the value of the first type of a union that it fits."""
         problems: list[InvalidObject] = []
-        members = union_members(bare)
         if isinstance(value, dict):
-            tag = _tag_of([self._reader.read(member, path) for member in members])
+            tag = self._tag_of(bare, path)
             if tag is not None and tag not in value:
                 raise InvalidObject(f"{path}.{tag}" if path else tag, "is required")
-        for member in members:
+        for member in union_members(bare):
             try:
                 return self.decode(member, value, path)
             except InvalidObject as problem:
                 problems.append(problem)
         # That of the type that fits best.
         raise max(problems, key=lambda each: (not each.is_of_another, len(each.path)))
+
+    def _tag_of(self, bare: Any, path: str) -> str | None:
+        if bare not in self._tags:
+            members = [type_form(member, path).bare for member in union_members(bare)]
+            self._tags[bare] = _tag_of([self._reader.read(member, path) for member in members])
+        return self._tags[bare]
 
     def _container(self, cls: type, arguments: tuple[Any, ...], value: Any, path: str) -> Any:
         if issubclass(cls, Mapping):

@@ -1,7 +1,8 @@
 """Extensions whose functions make objects invalid: `fail`, `ignore` and `warn` are what their errors do to
 writes, in a worker, and inline with `inline_` before.
 
-Each function is about the objects whose label `case` is its name, and whose label `in` is its extension.
+Each function is about the objects whose label `case` is its name, or the case that it belongs to, and whose
+label `in` is its extension.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ extensions: Final = {
 globals().update(extensions)
 
 
-def mutates(resource: str, **options: Any) -> Callable[[Function], Function]:
+def mutates(resource: str, *, case: str = "", **options: Any) -> Callable[[Function], Function]:
     def add(function: Function) -> Function:
         for name, extension in extensions.items():
-            labels = f"{{'in': '{extension.name}', 'case': '{function.__name__}'}}"
+            labels = f"{{'in': '{extension.name}', 'case': '{case or function.__name__}'}}"
             extension.mutate(
                 resource,
                 where=f"has(object.metadata.labels) && object.metadata.labels == {labels}",
@@ -104,22 +105,55 @@ def sets_an_invalid_annotation(config_map: Any) -> None:
     config_map["metadata"]["annotations"] = {"not a key": "b"}
 
 
-# ---- one of two: both are about the objects of this case
+@mutates(WIDGETS)
+def breaks_a_rule_of_the_whole_object(widget: Any) -> None:
+    widget["spec"]["fixed"] = "b"
 
 
+@mutates("services", on="create")
+def sets_a_type_that_needs_another_field(service: Any) -> None:
+    service["spec"]["type"] = "ExternalName"
+
+
+# ---- one of several functions that change the objects of a case
+
+
+@mutates(WIDGETS, case="is_beside_another")
 def marks(widget: Any) -> None:
     """Counts how often it has been called for an object."""
     spec = widget["spec"]
     spec["marks"] = spec.get("marks", 0) + 1
 
 
-marks.__name__ = "is_beside_another"
-mutates(WIDGETS)(marks)
-
-
 @mutates(WIDGETS)
 def is_beside_another(widget: Any) -> None:
     widget["spec"]["size"] = "seven"
+
+
+@mutates(WIDGETS, case="adds_a_wrong_item")
+def adds_an_item(widget: Any) -> None:
+    widget["spec"].setdefault("items", []).append({"name": "sound"})
+
+
+@mutates(WIDGETS)
+def adds_a_wrong_item(widget: Any) -> None:
+    widget["spec"].setdefault("items", []).append({})
+
+
+@mutates(WIDGETS, reinvoke=True)
+def breaks_it_when_it_is_called_again(widget: Any) -> None:
+    spec = widget["spec"]
+    spec["marks"] = spec.get("marks", 0) + 1
+    if spec["marks"] == 2:
+        spec["size"] = 100
+
+
+@mutates(WIDGETS, case="breaks_it_when_it_is_called_again")
+def follows(widget: Any) -> None:
+    widget["spec"]["most"] = 9
+
+
+# ---- a client's mistake beside a change
 
 
 @mutates(WIDGETS)

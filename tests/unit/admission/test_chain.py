@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -12,17 +12,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from apiserver.admission.chain import (
     AdmissionAttributes,
     AdmissionChain,
+    FunctionChange,
     Operation,
     Plugin,
     ReinvocationContext,
 )
-from apiserver.admission.reversible_changes import ReversibleChange
 from apiserver.load.offload import Offload
-from apiserver.meta.errors import BadRequest, Forbidden, Invalid
-from apiserver.meta.field_errors import invalid
-from apiserver.meta.vocabulary import Document, GroupKind, GroupResource, UserInfo
+from apiserver.meta.errors import BadRequest, Forbidden
+from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.exposition import Exposition
+from apiserver.registry.invalidating_changes import InvalidField
 from tests.support.in_process import resource
 
 CONFIG_MAPS: Final = resource("configmaps", "")
@@ -220,59 +220,69 @@ async def test_whom_a_write_concerns_is_asked_again_when_the_answer_may_be_anoth
     assert not chain.admission_for(attributes()).may_mutate
 
 
-class Reversible(Changer):
-    """Notes its changes, so that they can be taken back, and refuses from then on if it is told to."""
+class Function(Changer):
+    """Calls two functions, which change the object, and notes which. fatal: one that fails writes."""
 
-    refuses = False
+    name = "functions"
+    fatal = ""
 
     async def mutate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
     ) -> Sequence[str]:
         rounds = attributes.rounds
         assert rounds is not None
-        left_out = [] if rounds.changes is None else [*rounds.changes.failures]
-        self._calls.append(f"without {left_out}")
-        if self.refuses:
-            raise Forbidden("no")
-        if left_out:
-            return ()
-        new["a"] = 2
-        rounds.note(ReversibleChange("f", b'{"a":1}', b'{"a":2}', lambda reason: [reason]))
-        return ()
+        for function in ("f", "g"):
+            if function not in rounds.left_out:
+                self._calls.append(function)
+                failed = partial(self._failed, function)
+                rounds.note(FunctionChange(b"{}", b"{}", function, self.name, function == self.fatal, failed))
+        return ["of functions"]
+
+    def _failed(self, function: str, fields: Sequence[InvalidField]) -> Sequence[str]:
+        self._calls.append(f"{function} has failed")
+        if function == self.fatal:
+            raise Forbidden(function)
+        return [f"{function}: {fields[0].text}"]
 
 
-INVALID: Final = Invalid(GroupKind("", "Widget"), "a", [invalid("a", 2, "no")])
+WRONG: Final = [InvalidField("a is wrong", "a")]
 
 
-async def test_a_write_begins_again_without_what_was_taken_back() -> None:
+async def test_mutation_resumes_without_the_functions_that_have_failed() -> None:
+    """At their plugin: those before have had their turn."""
     calls: list[str] = []
-    admission = AdmissionChain([Reversible(calls)]).admission_for(attributes())
-    document = {"a": 1}
-    await admission.mutate(document, None)
-    assert await admission.take_back(document, INVALID)
-    assert document == {"a": 1}
-    await admission.mutate(document, None)
-    assert (calls, document) == (["without []", "without ['f']"], {"a": 1})
-    assert admission.is_reversible
-    assert admission.accept() == ["a: Invalid value: no"]
-    assert not admission.is_reversible
+    plugins = [Recorder("first", calls, Operation.CREATE), Function(calls)]
+    admission = AdmissionChain(plugins).admission_for(attributes())
+    await admission.mutate({}, None)
+    resumption = admission.resumption({1: WRONG})
+    assert calls == ["first", "f", "g", "g has failed"]
+    calls.clear()
+    assert await admission.mutate({}, None, resumption) == ["g: a is wrong", "of functions"]
+    last = admission.resumption({0: WRONG})
+    assert await admission.mutate({}, None, last) == ["g: a is wrong", "f: a is wrong", "of functions"]
+    assert calls == ["f", "f has failed"]
+    assert not admission.changes
 
 
-@pytest.mark.parametrize("refuses", [False, True])
-async def test_another_attempt_at_a_write_begins_with_all(refuses: bool) -> None:
-    """As an update does on the stored object, whatever came of that on the one in the cache."""
+async def test_another_attempt_at_a_write_begins_with_all_functions() -> None:
     calls: list[str] = []
-    plugin = Reversible(calls)
-    admission, document = AdmissionChain([plugin]).admission_for(attributes()), {"a": 1}
-    await admission.mutate(document, None)
-    assert await admission.take_back(document, INVALID)
-    plugin.refuses = refuses
-    with suppress(Forbidden):
-        await admission.mutate(document, None)
-    assert not await admission.take_back(document, INVALID)
-    plugin.refuses = False
-    await admission.mutate(document, None)
-    assert calls[-1] == "without []"
+    admission = AdmissionChain([Function(calls)]).admission_for(attributes())
+    await admission.mutate({}, None)
+    await admission.mutate({}, None, admission.resumption({1: WRONG}))
+    calls.clear()
+    await admission.mutate({}, None)
+    assert calls == ["f", "g"]
+
+
+async def test_the_failure_that_refuses_the_write_is_the_only_one() -> None:
+    calls: list[str] = []
+    plugin = Function(calls)
+    plugin.fatal = "g"
+    admission = AdmissionChain([plugin]).admission_for(attributes())
+    await admission.mutate({}, None)
+    with pytest.raises(Forbidden, match="g"):
+        admission.resumption({0: WRONG, 1: WRONG})
+    assert calls == ["f", "g", "g has failed"]
 
 
 def test_those_that_were_called_before_a_change_are_called_again() -> None:

@@ -17,6 +17,7 @@ from apiserver.meta.errors import (
     Forbidden,
     InternalError,
     Invalid,
+    MadeInvalid,
     NotFound,
     TooManyRequests,
     UnmergeablePatch,
@@ -196,3 +197,11 @@ def test_names_of_other_parameters(name: str) -> None:
 def test_details_of_no_object() -> None:
     error: Any = shown(BadRequest("x"), True).to_client
     assert "details" not in error.status()
+
+
+def test_what_a_function_has_made_of_an_object_is_only_for_the_client() -> None:
+    error = MadeInvalid.by(f'extension "e": f has made it invalid: f: Invalid value: {MARK}', "f is invalid")
+    found = shown(error, has_copied=False)
+    assert found.to_client is error
+    assert found.recorded.message == "Internal error occurred: f is invalid"
+    assert MARK not in str(shown(error, has_copied=True).to_client.status())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,12 +17,12 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.meta.errors import ApiError
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
+from apiserver.registry.invalidating_changes import InvalidField, ObjectChange
 from apiserver.registry.patch.apply.field_set import has_itself
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import ProposedObject, WriteRequest
+from apiserver.registry.write_request import ProposedObject, Resumption, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import server
 from tests.unit.endpoints.handlers.calls import CONFIG_MAPS, FIELD_MANAGERS
@@ -57,12 +57,14 @@ class Admission:
     """Puts keys into maps, and takes some out."""
 
     may_mutate = has_mutated = True
-    is_reversible = False
+    changes: Sequence[ObjectChange] = ()
 
     def __init__(self, mutation: Sequence[dict[str, str | None]]) -> None:
         self.mutation = mutation
 
-    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+    async def mutate(
+        self, new: Document | None, old: Document | None, resumption: Resumption | None = None
+    ) -> Sequence[str]:
         assert new is not None
         for path, changes in zip(MAPS, self.mutation, strict=True):
             parent = parent_of(new, path)
@@ -72,11 +74,8 @@ class Admission:
                 del parent[path[-1]]
         return ()
 
-    async def take_back(self, new: Document, refused: ApiError) -> bool:
-        return False
-
-    def accept(self) -> Sequence[str]:
-        return ()
+    def resumption(self, causes: Mapping[int, Sequence[InvalidField]]) -> Resumption:
+        raise AssertionError("no change can be left out")
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -26,10 +26,11 @@ from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.guard import TransactionGuard
+from apiserver.registry.invalidating_changes import InvalidField, ObjectChange
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.version_codec import IdentityCodec
-from apiserver.registry.write_request import ProposedObject, WriteRequest
+from apiserver.registry.write_request import ProposedObject, Resumption, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.watch_cache import KeyVersion, WatchCache
 from tests.support.in_process import resource, server
@@ -52,23 +53,22 @@ class Plugins:
     """Admission that warns where it may, notes what it was asked, and may refuse."""
 
     may_mutate = has_mutated = True
-    is_reversible = False
+    changes: Sequence[ObjectChange] = ()
 
     def __init__(self, refuses: str = "") -> None:
         self.refuses = refuses
         self.asked: list[tuple[str, bool]] = []
 
-    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+    async def mutate(
+        self, new: Document | None, old: Document | None, resumption: Resumption | None = None
+    ) -> Sequence[str]:
         self.asked.append(("mutate", old is None))
         if new is not None:
             new.setdefault("data", {})["mutated"] = "yes"
         return self._answer("mutate")
 
-    async def take_back(self, new: Document, refused: ApiError) -> bool:
-        return False
-
-    def accept(self) -> Sequence[str]:
-        return ()
+    def resumption(self, causes: Mapping[int, Sequence[InvalidField]]) -> Resumption:
+        raise AssertionError("no change can be left out")
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         self.asked.append(("check", old is None))
@@ -239,7 +239,9 @@ class Meddler(Plugins):
         super().__init__()
         self.owners = owners
 
-    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+    async def mutate(
+        self, new: Document | None, old: Document | None, resumption: Resumption | None = None
+    ) -> Sequence[str]:
         assert new is not None
         new["metadata"]["managedFields"] = self.owners
         return await super().mutate(new, old)
@@ -295,7 +297,9 @@ class Mover(Plugins):
         super().__init__()
         self.namespace = namespace
 
-    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+    async def mutate(
+        self, new: Document | None, old: Document | None, resumption: Resumption | None = None
+    ) -> Sequence[str]:
         assert new is not None
         new["metadata"].pop("namespace", None)
         if self.namespace is not None:
@@ -376,7 +380,9 @@ async def test_an_update_that_is_overtaken_begins_again_on_the_newer_object(stor
         seen: list[str] = []
 
         class Overtake(Plugins):
-            async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+            async def mutate(
+                self, new: Document | None, old: Document | None, resumption: Resumption | None = None
+            ) -> Sequence[str]:
                 if len(seen) == 1:
                     await other.update(REQUEST, lambda found: ProposedObject(changed(found, seen="1")))
                 return [f"attempt {len(seen)}"]

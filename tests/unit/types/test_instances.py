@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import pydantic
@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apiserver.types import crd
+from apiserver.types import Doc, crd
 from apiserver.types.errors import InvalidObject
 from apiserver.types.instances import InstanceDecoder, InstanceEncoder, with_changes
 from tests.unit.types.random_models import KINDS, RandomModel, hint_of, models, values
@@ -355,3 +355,26 @@ def test_long_lists_in_which_every_item_changes_take_no_longer_than_their_length
     assert with_changes(document, before, after) == [{**each, "count": 2} for each in document]
     # 0.1 s; if each item is compared with all others, minutes.
     assert time.process_time() - began < 5
+
+
+@dataclass
+class Disk:
+    size: int
+    kind: Literal["disk"] = "disk"
+
+
+@dataclass
+class Net:
+    kind: Literal["net"] = "net"
+
+
+@dataclass
+class Device:
+    of: Annotated[Disk, Doc("A disk.")] | Annotated[Net, Doc("A network.")]
+
+
+def test_an_object_of_a_union_needs_its_tag_though_that_has_a_default() -> None:
+    """As the schema says: with the default of one class, it would be an object of that."""
+    assert InstanceDecoder().decode(Device, {"of": {"kind": "net"}}) == Device(Net())
+    with pytest.raises(InvalidObject, match=r"^of\.kind is required"):
+        InstanceDecoder().decode(Device, {"of": {"size": 3}})
