@@ -201,7 +201,7 @@ class EventLoopMonitor:
             stall.thread_cpu * 1e3,
             stall.process_cpu * 1e3,
             ", then ".join(self._operations) or "unknown operation",
-            f" ({self._not_logged} similar messages omitted)" if self._not_logged else "",
+            f" (similar messages omitted: {self._not_logged})" if self._not_logged else "",
         )
         self._logged_at, self._not_logged = now, 0
 

@@ -76,4 +76,4 @@ class _Outage:
 
     def take_omitted(self) -> str:
         omitted, self.omitted = self.omitted, 0
-        return f" ({omitted} similar messages omitted)" if omitted else ""
+        return f" (similar messages omitted: {omitted})" if omitted else ""

@@ -100,7 +100,7 @@ class OutageFilter(logging.Filter):
         if passed_s > SAME_OUTAGE_S:
             self._omitted = 0
         if self._omitted:
-            record.msg = f"{record.getMessage()} ({self._omitted} similar messages omitted)"
+            record.msg = f"{record.getMessage()} (similar messages omitted: {self._omitted})"
             record.args, self._omitted = None, 0
         return True
 

@@ -18,9 +18,9 @@ CALLS: Final = {
         (100.0, FAILS, "refused"),
         (101.0, FAILS, ""),
         (129.0, FAILS, ""),
-        (130.0, FAILS, "refused (2 similar messages omitted)"),
+        (130.0, FAILS, "refused (similar messages omitted: 2)"),
         (145.0, FAILS, ""),
-        (146.0, RESPONDS, "w responds again after 46 s (1 similar messages omitted)"),
+        (146.0, RESPONDS, "w responds again after 46 s (similar messages omitted: 1)"),
         (147.0, RESPONDS, ""),
     ],
     "an outage without calls for an hour": [
@@ -41,7 +41,7 @@ CALLS: Final = {
         (3.0, RESPONDS, ""),
         (4.0, FAILS, ""),
         (5.0, RESPONDS, ""),
-        (31.0, FAILS, "refused (2 similar messages omitted)"),
+        (31.0, FAILS, "refused (similar messages omitted: 2)"),
         (32.0, RESPONDS, "w responds again after 1 s"),
     ],
 }

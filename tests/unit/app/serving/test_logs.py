@@ -69,7 +69,7 @@ IN_AN_OUTAGE: Final = [
     (100.4, OutcomeUnknown("cut off"), ""),
     (100.5, ValueError("malformed"), "retrying: malformed"),
     (100.9, refused(), ""),
-    (101.0, refused(), "retrying: the store does not respond (2 similar messages omitted)"),
+    (101.0, refused(), "retrying: the store does not respond (similar messages omitted: 2)"),
     (102.5, StorageUnavailable("100% away"), "retrying: 100% away"),
     # The clock has been set back.
     (5.0, StorageUnavailable("away"), "retrying: away"),
