@@ -181,18 +181,29 @@ class ReinvocationContext:
         that are not called.
     """
 
-    __slots__ = ("_by_plugin", "changes", "is_second", "is_wanted", "left_out")
+    __slots__ = ("_before_changes", "_by_plugin", "changes", "is_second", "is_wanted", "left_out")
 
     def __init__(self, left_out: Collection[Hashable] = ()) -> None:
         self.is_second = False
         self.is_wanted = False
         self.left_out = left_out
         self.changes: Sequence[FunctionChange] = ()
+        # What the plugins had called before the first change.
+        self._before_changes: Mapping[Plugin, PluginReinvocations] = {}
         self._by_plugin: dict[Plugin, PluginReinvocations] = {}
 
     def note(self, change: FunctionChange) -> None:
         """Note a change by a function."""
+        if not self.changes:
+            others = {each: rounds for each, rounds in self._by_plugin.items() if each.name != change.plugin}
+            self._before_changes = {each: rounds.copy_for(self) for each, rounds in others.items()}
         self.changes = [*self.changes, change]
+
+    def resumed(self, left_out: Collection[Hashable]) -> ReinvocationContext:
+        """Returns the rounds as they were before the first change."""
+        found = ReinvocationContext(left_out)
+        found._by_plugin = {each: rounds.copy_for(found) for each, rounds in self._before_changes.items()}
+        return found
 
     def of(self, plugin: Plugin) -> PluginReinvocations:
         """Returns the rounds for one of the plugins that take part in them."""
@@ -234,6 +245,12 @@ class PluginReinvocations:
         self.called: set[Hashable] = set()
         self.due: set[Hashable] = set()
         self._left: bytes | None = None
+
+    def copy_for(self, rounds: ReinvocationContext) -> PluginReinvocations:
+        """Returns a copy that takes part in other rounds."""
+        copied = PluginReinvocations(rounds)
+        copied.called, copied.due, copied._left = {*self.called}, {*self.due}, self._left
+        return copied
 
     @property
     def is_second(self) -> bool:
@@ -404,6 +421,7 @@ class ApplicablePlugins:
         self.may_mutate = self.has_mutated = bool(steps.mutation.methods)
         self.changes: Sequence[FunctionChange] = ()
         self._resumed: Resumption | None = None
+        self._rounds: ReinvocationContext | None = None
 
     async def mutate(
         self, new: Document | None, old: Document | None, resumption: Resumption | None = None
@@ -415,8 +433,10 @@ class ApplicablePlugins:
         self.changes, self._resumed = (), resumption
         first, rounds, warnings = mutation, ReinvocationContext(), list[str]()
         if resumption is not None:
-            first, rounds = mutation.beginning_at(resumption.first), ReinvocationContext(resumption.left_out)
+            assert self._rounds is not None
+            first, rounds = mutation.beginning_at(resumption.first), self._rounds.resumed(resumption.left_out)
             warnings += resumption.warnings
+        self._rounds = rounds
         attributes = self._attributes.with_rounds(rounds)
         try:
             warnings += await first.run(attributes, new, old)
@@ -436,9 +456,12 @@ class ApplicablePlugins:
         before = self._resumed
         warnings = [] if before is None else [*before.warnings]
         left_out = set[Hashable]() if before is None else {*before.left_out}
-        # Those that fail the write first: otherwise the failures of others would count as ignored.
-        failed = [(self.changes[index], fields) for index, fields in causes.items()]
-        for change, fields in sorted(failed, key=lambda each: not each[0].is_fatal):
+        failed: dict[Hashable, tuple[FunctionChange, list[InvalidField]]] = {}
+        for index, fields in causes.items():
+            change = self.changes[index]
+            failed.setdefault(change.function, (change, []))[1].extend(fields)
+        # Functions whose failure fails the write come first: otherwise those of others count as ignored.
+        for change, fields in sorted(failed.values(), key=lambda each: not each[0].is_fatal):
             warnings += change.on_invalid(fields)
             left_out.add(change.function)
         return Resumption(self.changes[0].plugin, frozenset(left_out), warnings)

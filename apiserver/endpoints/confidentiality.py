@@ -17,7 +17,6 @@ from apiserver.meta.errors import (
     ApiError,
     ApplyConflict,
     BadRequest,
-    InternalError,
     Invalid,
     MadeInvalid,
     NotFound,
@@ -57,7 +56,7 @@ class RedactedError:
         elif isinstance(error, UnmergeablePatch):
             self.to_client = self.recorded = _rejected(error)
         elif isinstance(error, MadeInvalid):
-            self.to_client, self.recorded = error, InternalError.of(error.recorded)
+            self.to_client, self.recorded = error, error.to_record()
         elif isinstance(error, Invalid):
             self.to_client = error.with_errors(_without_patch)
             self.recorded = _without_values(error, kind, name)

@@ -37,7 +37,15 @@ from apiserver.endpoints.responses import send_error
 from apiserver.endpoints.websocket import asks_for_websocket
 from apiserver.golang.durations import parse_duration
 from apiserver.load.late_import import LateImport
-from apiserver.meta.errors import ApiError, BadRequest, InternalError, Timeout, Unauthorized, from_storage
+from apiserver.meta.errors import (
+    ApiError,
+    BadRequest,
+    InternalError,
+    MadeInvalid,
+    Timeout,
+    Unauthorized,
+    from_storage,
+)
 from apiserver.meta.options import first
 from apiserver.meta.vocabulary import UNAUTHENTICATED, GroupResource
 from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
@@ -79,6 +87,8 @@ def errors_to_status(is_confidential: IsConfidential = lambda _: False) -> Middl
     async def answer(call: ApiCall, error: ApiError) -> None:
         is_logged = isinstance(error, _UnexpectedError)
         recorded, resource = error, call.found_resource
+        if isinstance(error, MadeInvalid):
+            recorded = error.to_record()
         if resource is not None and is_confidential(resource.stored_group_resource):
             shown = RedactedError(error, resource.group_kind, call.info.name, has_copied=call.has_copied)
             error, recorded = shown.to_client, shown.recorded

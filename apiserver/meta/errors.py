@@ -19,6 +19,7 @@
     ├── UnmergeablePatch       422  another patch that cannot be applied
     ├── TooManyRequests        429
     ├── InternalError          500  a bug here, never the client's fault
+    │   └── MadeInvalid        500  a function of an extension has made an object invalid
     ├── StorageReadError       500  a damaged object, or several in a list
     ├── ServiceUnavailable     503
     └── Timeout                504
@@ -77,8 +78,8 @@ class ApiError(Exception):
         self.warnings: list[str] = []
 
     def add_warnings(self, earlier: Iterable[str]) -> None:
-        """Put earlier warnings before those of the error."""
-        self.warnings = [*earlier, *self.warnings]
+        """Put earlier warnings before those of the error. Clients get each text once, as in Kubernetes."""
+        self.warnings = [*dict.fromkeys((*earlier, *self.warnings))]
 
     def status(self) -> Document:
         """Returns the response body, with its fields in the order of Kubernetes."""
@@ -323,18 +324,20 @@ class InternalError(ApiError):
 
 
 class MadeInvalid(InternalError):
-    """A function of an extension has made an object invalid.
+    """A function of an extension has made an object invalid."""
 
-    recorded: the message for logs and audit events, without values.
-    """
-
-    recorded = ""
+    _recorded = ""
 
     @classmethod
     def by(cls, cause: str, recorded: str) -> MadeInvalid:
+        """Returns the error for a cause. recorded: the cause without values."""
         error = cls(f"Internal error occurred: {cause}", details={"causes": [{"message": cause}]})
-        error.recorded = recorded
+        error._recorded = recorded
         return error
+
+    def to_record(self) -> InternalError:
+        """Returns the error for logs and audit events, without values."""
+        return InternalError.of(self._recorded)
 
 
 class StorageReadError(ApiError):

@@ -7,16 +7,24 @@ mutations, so it is repeated here on the object as it was before and after each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import orjson
 
 from apiserver.meta.errors import ApiError, Invalid
+from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 
-# The field of errors that name none, such as that of a changed namespace.
+# The field that is reported for errors without one, such as that of a changed namespace.
 _METADATA: Final = "metadata"
+# What may differ in an error though its reason is the same: an item's index, and values in texts.
+_VARYING: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\d+')
+
+# The field, the reason and the text of an error, without what may vary.
+_Kind: TypeAlias = tuple[str, str, str]
 
 
 class ObjectChange(Protocol):
@@ -44,41 +52,67 @@ def causes(
     refused: ApiError,
     refusal_of: Callable[[Document], ApiError | None],
 ) -> Mapping[int, Sequence[InvalidField]]:
-    """Returns the errors that each change has caused, by its index.
+    """Returns the errors that changes have caused, by the indices of the changes.
 
-    refused: the error for which the object was refused. refusal_of: returns that of another object, which it
-    may change. Empty if some of the errors have another cause: the object would be refused anyway.
+    A change has caused errors of a kind if there are more of them after it. Empty if the object would be
+    refused anyway: it had such errors before all changes, or something other than a function caused some.
+
+    refused: the error for which the object was refused. refusal_of: returns the error for which another
+    object would be refused, and may change that object.
     """
     errors = _errors(refused)
-    caused_by: dict[str, int] = {}
-    after_last: Collection[str] | None = None
-    for index, change in enumerate(changes):
-        states = change.before, change.after
-        before, after = (_errors(refusal_of(orjson.loads(each))) for each in states)
-        for error in errors:
-            # Another one than the functions has caused it.
-            if error in before and (after_last is None or error not in after_last):
-                caused_by.pop(error, None)
-            if error not in after:
-                caused_by.pop(error, None)
-            elif error not in before:
-                caused_by[error] = index
-        after_last = after
-    if caused_by.keys() != errors.keys():
+    wanted = {kind for kind, _ in errors}
+
+    def count(state: bytes) -> Counter[_Kind]:
+        return Counter(kind for kind, _ in _errors(refusal_of(orjson.loads(state))) if kind in wanted)
+
+    last = count(changes[-1].after)
+    if last != Counter(kind for kind, _ in errors):
         return {}
+    known, before = changes[0].before, count(changes[0].before)
+    if before:
+        return {}
+    by_kind: dict[_Kind, list[int]] = {kind: [] for kind in wanted}
+    for index, change in enumerate(changes):
+        if change.before != known:
+            found = count(change.before)
+            if found - before:  # Caused by something other than a function, such as a webhook.
+                return {}
+            before = found
+        after = last if change is changes[-1] else count(change.after)
+        for kind, indices in by_kind.items():
+            if not after[kind]:
+                indices.clear()
+            elif after[kind] > before[kind]:
+                indices.append(index)
+        known, before = change.after, after
+    return _by_change(by_kind, errors)
+
+
+def _by_change(
+    by_kind: Mapping[_Kind, Sequence[int]], errors: Iterable[tuple[_Kind, InvalidField]]
+) -> Mapping[int, Sequence[InvalidField]]:
     found: dict[int, list[InvalidField]] = {}
-    for error, index in caused_by.items():
-        found.setdefault(index, []).append(errors[error])
+    for kind, field in errors:
+        for index in by_kind[kind]:
+            found.setdefault(index, []).append(field)
     return found
 
 
-def _errors(refused: ApiError | None) -> Mapping[str, InvalidField]:
-    """Returns the errors in an object by what tells them apart."""
+def _errors(refused: ApiError | None) -> Sequence[tuple[_Kind, InvalidField]]:
+    """Returns the errors in an object, with their kinds."""
     if refused is None:
-        return {}
+        return ()
     if not isinstance(refused, Invalid):
-        return {refused.message: InvalidField(refused.message, _METADATA)}
-    return {
-        str(each): InvalidField(str(each.without_quoted()), f"{each.field} ({each.reason})")
-        for each in refused.errors
-    }
+        kind = _METADATA, refused.reason, _VARYING.sub("", refused.message)
+        return [(kind, InvalidField(refused.message, _METADATA))]
+    return [(_kind_of(each), _shown(each)) for each in refused.errors]
+
+
+def _kind_of(error: FieldError) -> _Kind:
+    text = error.without_quoted().message
+    return _VARYING.sub("", error.field), error.reason, _VARYING.sub("", text)
+
+
+def _shown(error: FieldError) -> InvalidField:
+    return InvalidField(str(error.without_quoted()), f"{error.field} ({error.reason})")

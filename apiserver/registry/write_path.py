@@ -59,7 +59,7 @@ _VARIANT: Final = 0x2 << 62
 _RANDOM_BITS: Final = ~(0xF << 76 | 0x3 << 62)
 
 
-# The errors by which an object is refused for what is in it.
+# The errors that refuse an object for its contents.
 _OF_VALIDATION: Final = (Invalid, BadRequest, Conflict, write_stages.MutatedVersion)
 
 # Whether the value at a key would be stored in another form now, as with another encryption key: then it is
@@ -125,18 +125,19 @@ class WritePath:
         size, offload = _size(request), request.offload or self._offload
         if codec.converts_hub:
             document = await offload.run_begun(size, codec.to_hub, document)
-        told: Sequence[str] = ()
+        admission_warnings: Sequence[str] = ()
         try:
             place = partial(write_stages.place, request, proposed, document, self._manage_fields(request))
             if size is SizeClass.SMALL and not codec.has_converter:
                 place()
             else:
                 await run_converting(offload, size, place)
-            resumption = None
+            owners, resumption = document["metadata"].get("managedFields"), None
             while True:
                 try:
                     if request.admission is not None:
-                        told, size = await self._mutated(request, document, None, size, resumption)
+                        told, size = await self._mutated(request, document, None, size, owners, resumption)
+                        admission_warnings = [*dict.fromkeys((*admission_warnings, *told))]
                     meta = document["metadata"]
                     is_named = meta.get("name") or not meta.get("generateName")
                     create = self._create_once if is_named else self._create_named
@@ -144,12 +145,10 @@ class WritePath:
                     break
                 except ApiError as refused:
                     resumption = await self._resumption(request, document, None, refused)
-                    if resumption is None:
-                        raise
         except ApiError as refused:
-            refused.add_warnings([*proposed.warnings, *told])
+            refused.add_warnings([*proposed.warnings, *admission_warnings])
             raise
-        return WriteResult(created.found, [*proposed.warnings, *told, *created.warnings])
+        return WriteResult(created.found, [*proposed.warnings, *admission_warnings, *created.warnings])
 
     async def _create_named(self, request: WriteRequest, document: Document, size: SizeClass) -> WriteResult:
         """Create an object under generated names, until one of them is free.
@@ -241,18 +240,20 @@ class WritePath:
         new: Document,
         old: Document | None,
         size: SizeClass,
+        owners: Sequence[Document] | None,
         resumption: Resumption | None,
     ) -> tuple[Sequence[str], SizeClass]:
         """Let admission mutate a document. Raises its errors, and BadRequest.
 
-        size: that of the larger document, before. resumption: see `_resumption`.
+        size: that of the larger document, before. owners: the managedFields before. resumption: see
+        `_resumption`.
         Returns warnings, and the size afterwards: a small document may have become thousands of times as
         large.
         """
-        admission, owners = request.admission, new["metadata"].get("managedFields")
+        admission = request.admission
         assert admission is not None
         warnings = await admission.mutate(new, old, resumption)
-        if admission.has_mutated:
+        if admission.has_mutated or resumption is not None:
             write_stages.check_mutated(request, new, old)
             if size is not SizeClass.HUGE:
                 size = max(size, size_class_of_document(new))
@@ -264,23 +265,27 @@ class WritePath:
 
     async def _resumption(
         self, request: WriteRequest, new: Document, old: Document | None, refused: ApiError
-    ) -> Resumption | None:
+    ) -> Resumption:
         """Returns how admission goes on without the functions that have made an object invalid.
 
-        The object is then as it was before them. None if it was refused for another reason. Raises the error
+        The object is then as it was before them. Raises `refused` if that has another reason, and the error
         of a function whose failure fails the write.
         """
         admission = request.admission
         if admission is None or not admission.changes or not isinstance(refused, _OF_VALIDATION):
-            return None
+            raise refused
         offload, now = request.offload or self._offload, timestamps.to_text(self._clock())
         refusal_of = partial(write_stages.refusal_of, request, old, now)
-        # Beside the event loop, as rules may take long.
-        size = SizeClass.LARGE
+        # Not on the event loop, nor before other writes: rules may take long.
+        size = SizeClass.HUGE
         found = await offload.run_begun(size, causes, admission.changes, refused, refusal_of)
         if not found:
-            return None
-        resumption = admission.resumption(found)
+            raise refused
+        try:
+            resumption = admission.resumption(found)
+        except ApiError as failed:
+            failed.add_warnings(refused.warnings)
+            raise
         before = await offload.run_begun(size, orjson.loads, admission.changes[0].before)
         new.clear()
         new.update(before)
@@ -374,12 +379,12 @@ class WritePath:
         else:
             old, proposed = await run_converting(offload, size, propose)
         new, extra, resumption = proposed.document, NO_EXTRA_WRITES, None
+        owners, warnings = new["metadata"].get("managedFields"), [*proposed.warnings]
         while True:
-            warnings = [*proposed.warnings]
             try:
                 if admission is not None:
-                    told, size = await self._mutated(request, new, old, size, resumption)
-                    warnings += told
+                    told, size = await self._mutated(request, new, old, size, owners, resumption)
+                    warnings = [*dict.fromkeys((*warnings, *told))]
                 now = timestamps.to_text(self._clock())
                 prepare = partial(write_stages.prepare_update, request, new, old, now)
                 is_small = size is SizeClass.SMALL
@@ -395,10 +400,8 @@ class WritePath:
                     extra = await _allocate(allocations, request, new, old)
                 break
             except ApiError as refused:
+                refused.add_warnings(warnings)
                 resumption = await self._resumption(request, new, old, refused)
-                if resumption is None:
-                    refused.add_warnings(warnings)
-                    raise
         if allocations is not None:
             # What was unchanged when it was validated may have been allocated something since.
             is_unchanged = await offload.run_begun(size, write_stages.is_same, new, old)

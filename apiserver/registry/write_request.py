@@ -24,7 +24,7 @@ ManageFields = Callable[[Document, Document | None, Any], Sequence[Document] | N
 class Resumption(NamedTuple):
     """How mutating admission goes on without functions that have failed.
 
-    first: the name of the plugin to begin at. left_out: the functions. warnings: about these.
+    first: the name of the plugin to begin at. left_out: the functions. warnings: those about the functions.
     """
 
     first: str

@@ -287,7 +287,7 @@ def check_mutated(request: WriteRequest, new: Document, old: Document | None) ->
 def refusal_of(request: WriteRequest, old: Document | None, now: str, new: Document) -> ApiError | None:
     """Returns the error for which an object would be refused after admission has mutated it, if there is one.
 
-    The object passes the stages up to its validation, without what plugins check, and is changed by them.
+    Runs the stages up to validation, which change the object. Plugins are not asked.
     """
     meta = new["metadata"]
     try:
@@ -305,7 +305,7 @@ def refusal_of(request: WriteRequest, old: Document | None, now: str, new: Docum
     return None
 
 
-# Those of an object that is only validated.
+# The uid, and the suffix of the name, of an object that is only validated.
 _SOME_UID: Final = "00000000-0000-4000-8000-000000000000"
 _SOME_SUFFIX: Final = names.GENERATED_ALPHABET[0] * names.GENERATED_SUFFIX_LENGTH
 

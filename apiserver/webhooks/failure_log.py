@@ -9,7 +9,7 @@ from typing import Final
 
 # How often a webhook that is down is logged, as seconds: an outage of hours stays readable.
 INTERVAL_S: Final = 30.0
-# Webhooks that are down, or were in the last interval. Further ones share an entry.
+# The number of webhooks with separate entries, which have failed in the last interval. All others share one.
 WEBHOOKS_MAX: Final = 1_000
 
 
@@ -51,11 +51,13 @@ class FailureLog:
             omitted, took_s = outage.take_omitted(), now - outage.began_at
             self._log.warning("%s responds again after %.0f s%s", what, took_s, omitted)
         if now - outage.logged_at >= INTERVAL_S:
+            if omitted := outage.take_omitted():
+                self._log.warning("%s responds%s", what, omitted)
             del self._outages[webhook]
 
     def _added(self, webhook: Hashable, now: float) -> _Outage:
         if len(self._outages) >= WEBHOOKS_MAX:
-            # Those that are called no more, as their configurations are gone.
+            # Without those that have not failed for an interval, such as deleted ones.
             self._outages = {
                 each: outage for each, outage in self._outages.items() if now - outage.failed_at < INTERVAL_S
             }

@@ -311,7 +311,7 @@ class EtcdClient:
 
         The watch cache opens the next one where calls are answered. To find out by a request for progress
         would take as long again, while reads wait. Watches of which bytes came meanwhile go on: a single call
-        may take long.
+        may take long. Idle watches always move, which costs one request each.
         """
         now = asyncio.get_running_loop().time()
         for watch, endpoint in self._watches.items():

@@ -1,4 +1,4 @@
-"""A function has failed that makes an object invalid, and `on_error` decides about the write."""
+"""A function that makes an object invalid has failed, and `on_error` decides about the write."""
 
 from __future__ import annotations
 

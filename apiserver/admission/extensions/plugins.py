@@ -389,13 +389,12 @@ class MutatingExtension(ExtensionPlugin):
 
         turn: that of the call, as `_turn` names it. Returns warnings. Raises MadeInvalid.
         """
-        made = "has made the object invalid"
-        logged = hook.invalid(f"{made}: {', '.join(each.without_values for each in fields[:_FIELDS_SHOWN])}")
-        message = f"{hook} {made}: {', '.join(each.text for each in fields[:_FIELDS_SHOWN])}"
-        shown = HookFailed(message, logged.failure)
+        made, shown_fields = "has made the object invalid", fields[:_FIELDS_SHOWN]
+        recorded = hook.invalid(f"{made}: {', '.join(each.without_values for each in shown_fields)}")
+        shown = f"{hook} {made}: {', '.join(each.text for each in shown_fields)}"
         if hook.info.on_error is OnError.FAIL:
-            raise MadeInvalid.by(message, str(logged))
-        return self._failed(shown, hook, write, turn).warnings
+            raise MadeInvalid.by(shown, str(recorded))
+        return self._failed(HookFailed(shown, recorded.failure), hook, write, turn).warnings
 
 
 async def _replaced(

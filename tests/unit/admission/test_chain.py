@@ -264,6 +264,47 @@ async def test_mutation_resumes_without_the_functions_that_have_failed() -> None
     assert not admission.changes
 
 
+class Called(Changer):
+    """Notes that it has called something, and what is due when it is called."""
+
+    name = "called"
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str]:
+        assert attributes.rounds is not None
+        rounds = attributes.rounds.of(self)
+        await rounds.enter(new, attributes.offload)
+        self._calls.append(f"due {sorted(map(str, rounds.due))}")
+        rounds.called.add("webhook")
+        rounds.leave(new)
+        return ()
+
+
+class SoundFunction(Function):
+    """Also changes the object, so that all plugins are called again."""
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str]:
+        assert attributes.rounds is not None
+        if not attributes.rounds.is_second:
+            new["sound"] = True
+            attributes.rounds.of(self).on_change()
+        return await super().mutate(attributes, new, old)
+
+
+async def test_what_was_called_before_the_functions_is_called_again_after_a_resumption() -> None:
+    """As it would be without the function that has failed."""
+    calls: list[str] = []
+    plugins = [Called(calls), SoundFunction(calls)]
+    admission = AdmissionChain(plugins).admission_for(attributes())
+    await admission.mutate({}, None)
+    calls.clear()
+    await admission.mutate({}, None, admission.resumption({1: WRONG}))
+    assert calls == ["g has failed", "f", "due ['webhook']", "f"]
+
+
 async def test_another_attempt_at_a_write_begins_with_all_functions() -> None:
     calls: list[str] = []
     admission = AdmissionChain([Function(calls)]).admission_for(attributes())

@@ -163,6 +163,13 @@ STATUSES: Final[dict[str, tuple[ApiError, int, str, str, Document | None]]] = {
         {"retryAfterSeconds": 1},
     ),
     "a bug": (errors.InternalError("why"), 500, "InternalError", "why", None),
+    "a function that makes an object invalid": (
+        errors.MadeInvalid.by("why", "why, without values"),
+        500,
+        "InternalError",
+        "Internal error occurred: why",
+        {"causes": [{"message": "why"}]},
+    ),
     "a patch that cannot be merged (L06)": (errors.UnmergeablePatch("why"), 422, "Invalid", "why", None),
     "a damaged object (G15)": (errors.StorageReadError("why"), 500, "StorageReadError", "why", None),
     "not now": (errors.ServiceUnavailable("why"), 503, "ServiceUnavailable", "why", {"retryAfterSeconds": 1}),
@@ -350,3 +357,8 @@ def test_what_a_storage_failure_looks_like(
     assert "/k" not in seen.message, "keys are no business of clients"
     if code in (404, 409):
         assert seen.details == A_DEPLOYMENT
+
+
+def test_what_a_function_has_made_of_an_object_is_recorded_without_values() -> None:
+    recorded = errors.MadeInvalid.by("why: 7", "why").to_record()
+    assert (recorded.code, recorded.message) == (500, "Internal error occurred: why")

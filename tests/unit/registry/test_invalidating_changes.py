@@ -29,7 +29,9 @@ def states(*documents: Any) -> Sequence[Change]:
 
 
 def refusal_of(document: Document) -> ApiError | None:
-    """The rules of a Widget: it has a size of at most 10, a known color, and it stays in its namespace."""
+    """The rules of a Widget: a size of at most 10, the color red, the template `a`, items with names; and it
+    stays in its namespace.
+    """
     if document.get("namespace"):
         return BadRequest("it has moved")
     errors: list[FieldError] = []
@@ -37,6 +39,11 @@ def refusal_of(document: Document) -> ApiError | None:
         errors.append(required("size"))
     elif document["size"] > 10:
         errors.append(invalid("size", document["size"], "must be at most 10"))
+    for index, item in enumerate(document.get("items", ())):
+        if "name" not in item:
+            errors.append(required(f"items[{index}].name"))
+    if document.get("template", "a") != "a":
+        errors.append(invalid("template", document["template"], "field is immutable"))
     if document.get("color", "red") != "red":
         errors.append(not_supported("color", document["color"], ["red"]))
     return Invalid(KIND, "a", errors) if errors else None
@@ -48,8 +55,28 @@ CASES: Final[dict[str, tuple[Sequence[Any], dict[int, list[tuple[str, str]]]]]] 
     "a change that makes it invalid": ([{"size": 1}, {"size": 11}], {0: [TOO_LARGE]}),
     "a change beside it": ([{"size": 1}, {"size": 1, "a": 1}, {"size": 11, "a": 1}], {1: [TOO_LARGE]}),
     "a change of what is invalid already": ([{"size": 11}, {"size": 11, "a": 1}], {}),
-    "the last change to another invalid value": ([{"size": 1}, {"size": 12}, {"size": 11}], {1: [TOO_LARGE]}),
-    "one that was mended meanwhile": ([{"size": 11}, {"size": 1}, {"size": 11}], {1: [TOO_LARGE]}),
+    "a change to another invalid value": ([{"size": 1}, {"size": 12}, {"size": 11}], {0: [TOO_LARGE]}),
+    "one that was mended meanwhile": (
+        [{"size": 1}, {"size": 12}, {"size": 2}, {"size": 11}],
+        {2: [TOO_LARGE]},
+    ),
+    "the client's error with another value": ([{"size": 11}, {"size": 22}], {}),
+    "the client's error that quotes another value": (
+        [{"size": 1, "template": "b"}, {"size": 1, "template": "b and more"}],
+        {},
+    ),
+    "the client's error at another index": (
+        [{"size": 1, "items": [{}]}, {"size": 1, "items": [{"name": "first"}, {}]}],
+        {},
+    ),
+    "a wrong item that another function has moved": (
+        [
+            {"size": 1, "items": []},
+            {"size": 1, "items": [{}]},
+            {"size": 1, "items": [{"name": "first"}, {}]},
+        ],
+        {0: [("items[1].name: Required value", "items[1].name (FieldValueRequired)")]},
+    ),
     "a field that the client has left out": ([{}, {"size": 11}], {0: [TOO_LARGE]}),
     "a field that is removed": (
         [{"size": 1}, {}],
