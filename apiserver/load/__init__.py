@@ -10,6 +10,7 @@
     unread_answers    drops responses that clients do not read in time, or when there are too many
     memory_budget     the memory that the process may have, and how near to it the process is
     memory_keeper     returns free memory to the system
+    tracked_objects   counts the objects that the garbage collector knows
     process_memory    the memory of the process and of its container, and the C library's allocator
     collection_pause  pauses garbage collection while many lasting objects are made
 

@@ -23,6 +23,7 @@ from typing import Final, Protocol
 from apiserver.load.memory_budget import MemoryBudget, Pressure
 from apiserver.load.process_memory import Allocator, ResidentMemory
 from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL
+from apiserver.load.tracked_objects import tracked_count
 from apiserver.meta.text_caches import empty_text_caches
 
 log = logging.getLogger(__name__)
@@ -204,7 +205,7 @@ class MemoryKeeper:
         if (
             self._full_collections.may_begin(versions, now, is_computing=is_computing)
             # A few definitions may have as many objects as ten thousand others.
-            and len(gc.get_objects(generation=2)) <= FULL_COLLECTION_OBJECTS_MAX
+            and tracked_count(generation=2) <= FULL_COLLECTION_OBJECTS_MAX
         ):
             began = time.thread_time()
             gc.collect()

@@ -183,6 +183,7 @@ def object_counts() -> str:
 
     Not among them: text, bytes, numbers and what holds only these; and the objects that were there when the
     server became ready, which the collector leaves alone.
+    While this runs, `tuple(iterable)` can fail in other threads: see `load.tracked_objects`.
     """
     counts: Counter[type] = Counter()
     sizes: Counter[type] = Counter()

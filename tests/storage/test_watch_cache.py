@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from time import monotonic
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.load.tracked_objects import tracked_count
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
 from apiserver.storage.event_loop_turns import TURN_S
@@ -504,12 +504,12 @@ def test_who_need_not_be_told_of_changes_any_more_leaves_nothing_behind() -> Non
 
     store: Any = None  # Nothing is read.
     cache = CacheAsStorage(store).cache
-    before = len(gc.get_objects())
+    before = tracked_count()
     for number in range(1_000):
         ends = [cache.on_change(f"{P}{number}/", changed) for _ in range(2)]
         for end in ends:
             end()
-    assert len(gc.get_objects()) - before < 100
+    assert tracked_count() - before < 100
 
 
 async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 ONE_AFTER_ANOTHER: Final = """
 import gc, sys, threading
 import psutil
+from apiserver.load.tracked_objects import tracked_count
 from apiserver.testing import ApiServer
 
 process = psutil.Process()
 
 def state():
     gc.collect()
-    held = process.memory_info().rss, len(gc.get_objects())
+    held = process.memory_info().rss, tracked_count()
     return *held, process.num_fds(), threading.active_count()
 
 state()  # what it imports and keeps is there from now on
