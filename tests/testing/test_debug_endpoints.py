@@ -211,6 +211,7 @@ def test_they_are_for_masters_alone_and_for_these_methods(server: ApiServer, pat
     }
     server.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
     headers = {"Authorization": "Bearer alice-token"}
+    until(lambda: server.request("GET", "/api/v1/namespaces", headers=headers)[0] == 200)
     for method in ("GET", "POST"):
         code, status = server.request(method, path, {}, headers=headers)
         assert (code, "only members of system:masters may use it" in status["message"]) == (403, True)
