@@ -74,13 +74,14 @@ class OpenTelemetryTracer:
         # Which requests are sampled need not be unpredictable.
         if parent is None and random.randrange(MILLION) >= self._sampled_per_million:  # noqa: S311
             return
+        clock = _TraceClock()
         span = self._tracer.start_span(
             str(_encodable(name)),
             context=parent,
             kind=SpanKind.SERVER,
-            start_time=_since_1970_ns(trace.began),
+            start_time=clock.since_1970_ns(trace.began),
         )
-        trace.span = _Span(self._tracer, span)
+        trace.span = _Span(self._tracer, span, clock)
 
     def close(self) -> None:
         """Send what has not been sent, for at most `EXPORT_TIMEOUT_S`."""
@@ -90,11 +91,25 @@ class OpenTelemetryTracer:
         closing.join(EXPORT_TIMEOUT_S)
 
 
+class _TraceClock:
+    """Converts readings of perf_counter to the time of day, all of one trace by the same difference: their
+    order stays as it is, also when the time of day is corrected meanwhile.
+    """
+
+    __slots__ = ("_difference_ns",)
+
+    def __init__(self) -> None:
+        self._difference_ns = time.time_ns() - time.perf_counter_ns()
+
+    def since_1970_ns(self, seconds: float) -> int:
+        return self._difference_ns + round(seconds * 1e9)
+
+
 class _Span:
     """Implements `request_trace.Span`."""
 
-    def __init__(self, tracer: LibraryTracer, span: LibrarySpan) -> None:
-        self._tracer, self._span = tracer, span
+    def __init__(self, tracer: LibraryTracer, span: LibrarySpan, clock: _TraceClock) -> None:
+        self._tracer, self._span, self._clock = tracer, span, clock
         self._context = set_span_in_context(span)
         carrier: dict[str, str] = {}
         _PROPAGATOR.inject(carrier, self._context)
@@ -106,22 +121,17 @@ class _Span:
             context=self._context,
             kind=SpanKind.CLIENT if is_call else SpanKind.INTERNAL,
             attributes={"detail": _encodable(detail)} if detail else None,
-            start_time=_since_1970_ns(began),
+            start_time=self._clock.since_1970_ns(began),
         )
-        return _Span(self._tracer, span)
+        return _Span(self._tracer, span, self._clock)
 
     def end(self, ended: float, attributes: Attributes, *, is_error: bool = False) -> None:
         self._span.set_attributes({name: _encodable(value) for name, value in attributes.items()})
         if is_error:
             self._span.set_status(StatusCode.ERROR)
-        self._span.end(_since_1970_ns(ended))
+        self._span.end(self._clock.since_1970_ns(ended))
 
 
 def _encodable(value: str | int) -> str | int:
     """Escapes what UTF-8 cannot encode, as bytes of headers that are no UTF-8."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-
-
-def _since_1970_ns(seconds: float) -> int:
-    """Returns a reading of perf_counter as the time of day."""
-    return time.time_ns() - round((time.perf_counter() - seconds) * 1e9)
