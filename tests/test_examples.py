@@ -22,10 +22,11 @@ import yaml
 from apiserver import __version__
 from apiserver.cli.command_line import parse
 from tests.deploy.artefacts import ROOT, compose, entrypoint
-from tests.support.etcd_process import etcd_binaries, free_port
+from tests.support.etcd_process import etcd_binaries
 from tests.support.eventually import WITHIN_S, until
 from tests.support.kubectl import MISSING, program, usable_versions
 from tests.support.pages import blocks
+from tests.support.ports import free_port
 from tests.support.required import library, missing
 from tests.support.server_process import ServerProcess
 

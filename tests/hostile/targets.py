@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.hostile.site import ADMIN, PROBE_ADDRESS, Site, token_file
 from tests.hostile.victim import Client
-from tests.support.etcd_process import EtcdProcess, etcd_binaries, free_port
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.ports import free_port
 from tests.support.server_process import ServerProcess
 
 READY_WITHIN_S: Final = 60.0

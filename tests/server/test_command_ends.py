@@ -16,9 +16,9 @@ from typing import Final
 import pytest
 
 from tests.support.authority import Authority
-from tests.support.etcd_process import free_port
 from tests.support.eventually import WITHIN_S, until
 from tests.support.hostile_server import hang, server
+from tests.support.ports import free_port
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 

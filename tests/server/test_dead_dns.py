@@ -15,8 +15,9 @@ import pytest
 from apiserver.storage.etcd.client import TRANSPORTS
 from tests.support.api import Api
 from tests.support.dead_dns import NAME, NotPossibleHere, dead_dns
-from tests.support.etcd_process import free_port, wheel_etcd
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import WITHIN_S
+from tests.support.ports import free_port
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 

@@ -22,8 +22,9 @@ from apiserver.storage.etcd import etcd_subset_pb2 as pb
 from apiserver.storage.etcd.client import EtcdClient
 from tests.support.api import Api
 from tests.support.authority import Authority
-from tests.support.etcd_process import EtcdCluster, EtcdProcess, free_port, wheel_etcd
+from tests.support.etcd_process import EtcdCluster, EtcdProcess, wheel_etcd
 from tests.support.etcd_stores import binary
+from tests.support.ports import free_port
 from tests.support.server_process import ServerProcess
 
 # So that the limit of open files of any machine is enough.

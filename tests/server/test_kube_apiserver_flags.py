@@ -22,9 +22,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from tests.support.etcd_process import EtcdProcess, free_port
+from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
 from tests.support.objects import pod
+from tests.support.ports import free_port
 
 ADDRESS: Final = ipaddress.ip_address("127.0.0.1")
 WITHIN_S: Final = 60.0

@@ -93,7 +93,8 @@ def run(directory: Path, *flags: str, asked_for: str = "") -> Run:
         alarm.start()
         try:
             lines = iter(process.stdout.readline, "")
-            ready = next(line for line in lines if line.startswith("ready "))
+            ready = next((line for line in lines if line.startswith("ready ")), "")
+            assert ready, "the server does not start"
             if asked_for:
                 get(ready.split()[1], asked_for)
             resident_bytes = psutil.Process(process.pid).memory_info().rss

@@ -41,7 +41,8 @@ _numbers: Final = itertools.count(1)
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdProcess) -> Iterator[ServerProcess]:
     """Two workers that nobody may kill."""
-    with two_workers(tmp_path_factory.mktemp("workers"), etcd, f"--disabled-metrics={DISABLED}") as server:
+    flags = ("--secure-port=0", f"--disabled-metrics={DISABLED}")
+    with two_workers(tmp_path_factory.mktemp("workers"), etcd, *flags) as server:
         yield server
 
 

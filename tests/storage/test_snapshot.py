@@ -32,8 +32,9 @@ from apiserver.storage.interface import Put, ReadAt, Storage
 from apiserver.storage.keys import prefix_range
 from apiserver.storage.snapshot_file import SnapshotError, append_checksum
 from tests.support.embedded_stores import WRITER, Clock, all_keys, child, file_size_limit, next_event
-from tests.support.etcd_process import EtcdCluster, EtcdProcess, etcd_binaries, free_port
+from tests.support.etcd_process import EtcdCluster, EtcdProcess, etcd_binaries
 from tests.support.eventually import WITHIN_S, eventually
+from tests.support.ports import free_port
 from tests.support.required import missing
 
 P: Final = "/registry/core/configmaps/"

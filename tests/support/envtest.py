@@ -37,8 +37,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 
-from tests.support.etcd_process import free_port
 from tests.support.eventually import WITHIN_S
+from tests.support.ports import free_port
 
 HOST: Final = "127.0.0.1"
 ADMIN: Final = ("system:masters",)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -19,6 +17,7 @@ from typing import NamedTuple, Self
 import psutil
 
 from tests.support.eventually import WITHIN_S
+from tests.support.ports import free_port
 from tests.support.required import missing
 
 
@@ -36,32 +35,6 @@ def etcd_binaries() -> dict[str, Path]:
             found["system"] = Path(system)
             break
     return found
-
-
-# Below the range from which Linux takes ports for outgoing connections: none of those takes one of these.
-_FIRST_PORT, _LAST_PORT = 12_000, 31_999
-_random = random.SystemRandom()  # hypothesis seeds the other one
-
-
-def free_port() -> int:
-    """A TCP port of loopback that nothing listens on, and that no other call gives while this process lives.
-
-    A server takes its port some time after it was chosen, and takes it again after each restart; in between,
-    a port that is only free could go to another test. The datagram socket of the same number, which no test
-    needs, is held as the reservation: every process of the machine sees it, and it goes with this one.
-    """
-    while True:
-        port = _random.randint(_FIRST_PORT, _LAST_PORT)
-        reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            reservation.bind(("127.0.0.1", port))
-            with socket.socket() as listener:
-                listener.bind(("127.0.0.1", port))
-        except OSError:
-            reservation.close()
-            continue
-        reservation.detach()  # The descriptor is open until the process ends.
-        return port
 
 
 class TlsFiles(NamedTuple):

@@ -12,8 +12,9 @@ from apiserver.storage.errors import StorageUnavailable
 from apiserver.storage.etcd import EtcdClient, EtcdStore, Tls
 from apiserver.storage.interface import Condition, Event, KeyRange, Put, Storage
 from apiserver.storage.keys import prefix_range
-from tests.support.etcd_process import etcd_binaries, free_port
+from tests.support.etcd_process import etcd_binaries
 from tests.support.eventually import WITHIN_S
+from tests.support.ports import free_port
 from tests.support.required import missing
 
 P: Final = "/registry/core/configmaps/"

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import pytest
 
-from tests.support.etcd_process import free_port
 from tests.support.eventually import WITHIN_S, until
+from tests.support.ports import free_port
 from tests.support.server_process import ServerProcess
 
 # A vector: the labels of each series, with its value.

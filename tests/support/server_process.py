@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,7 @@ import psutil
 from tests.support.eventually import WITHIN_S
 from tests.support.forked_server import ForkedServer
 from tests.support.logged_secrets import ALL_SERVERS, SearchedServers
+from tests.support.ports import reserved_port
 
 TOKENS = 'admin-token,admin,uid-admin,"system:masters"\nalice-token,alice,uid-alice,"dev"\n'
 _READY = re.compile(r"^ready (https://\S+) kubeconfig=(.+)$")
@@ -43,7 +45,7 @@ class ServerProcess:
     imported, which takes a sixth of the processor time.
     environment: more variables for an interpreter of its own.
     searched: where secrets are told of that the server has written to its logs.
-    url and kubeconfig are what the `ready` line says; the port stays the same over restarts.
+    url and kubeconfig are what the `ready` line says; the port is reserved, and stays the same over restarts.
     """
 
     def __init__(
@@ -59,7 +61,8 @@ class ServerProcess:
         if any(flag.startswith("--workers") for flag in flags):
             self._module = "apiserver"
         self.url, self.kubeconfig = "", data_dir / "admin.kubeconfig"
-        self._port = 0
+        self._port, reservation = reserved_port()
+        weakref.finalize(self, reservation.close)
         self._process: ForkedServer | subprocess.Popen[str] | None = None
         self.stderr = ""
 
@@ -128,7 +131,6 @@ class ServerProcess:
         if ready is None:
             raise DidNotStart(self.wait(), self.stderr)
         self.url, self.kubeconfig = ready[1], Path(ready[2])
-        self._port = int(self.url.rsplit(":", 1)[1])
 
     def send_signal(self, number: signal.Signals) -> None:
         assert self._process is not None

@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.support.etcd_process import free_port
 from tests.support.eventually import WITHIN_S, until
+from tests.support.ports import free_port
 from tests.support.required import library
 
 KUBECONFIG: Final = b"""\

@@ -19,8 +19,9 @@ from apiserver.testing.errors import ServerDidNotStart
 from apiserver.testing.etcd_probe import ANSWERS_WITHIN_S, EtcdProbe, EtcdTls
 from apiserver.testing.runners import START_S_MAX
 from tests.support.authority import Authority
-from tests.support.etcd_process import EtcdCluster, TlsFiles, free_port, wheel_etcd
+from tests.support.etcd_process import EtcdCluster, TlsFiles, wheel_etcd
 from tests.support.eventually import until
+from tests.support.ports import free_port
 
 NOBODY = "http://127.0.0.1:1"
 SILENCE: Final = (

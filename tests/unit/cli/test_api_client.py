@@ -21,8 +21,8 @@ from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.bounded_files import FILE_BYTES_MAX, read_bounded
 from apiserver.cli.server_options import ServerOptions, add_server_options
 from tests.support.authority import Authority
-from tests.support.etcd_process import free_port
 from tests.support.https_answers import serving
+from tests.support.ports import free_port
 
 CONTEXT: Final = {"name": "x", "context": {"cluster": "c", "user": "u"}}
 _HOUR: Final = datetime.timedelta(hours=1)

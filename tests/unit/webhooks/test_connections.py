@@ -21,7 +21,7 @@ from apiserver.webhooks.connections import (
     ResolvedAddress,
 )
 from apiserver.webhooks.http_answers import AnswerReader
-from tests.support.etcd_process import free_port
+from tests.support.ports import free_port
 
 HOST: Final = "a.example.com"
 HEAD: Final = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"

@@ -30,8 +30,8 @@ from apiserver.cli.server_options import ServerOptions
 from apiserver.meta.brand import Brand
 from apiserver.webhooks.client_config import ClientConfig
 from tests.support.authority import Authority
-from tests.support.etcd_process import free_port
 from tests.support.https_answers import serving
+from tests.support.ports import free_port
 from tests.unit.app.doctor.findings import problems, told
 
 NOW: Final = datetime.datetime(2027, 3, 1, tzinfo=datetime.UTC)

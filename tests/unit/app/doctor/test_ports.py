@@ -19,8 +19,8 @@ from apiserver.app.doctor.ports import Listener, Port, examine, gather
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from tests.support.authority import Authority
-from tests.support.etcd_process import free_port
 from tests.support.hostile_server import hang, server
+from tests.support.ports import free_port
 from tests.unit.app.doctor.findings import told
 
 BUSY: Final = "cannot listen on 127.0.0.1:6443: Address already in use"

@@ -26,8 +26,8 @@ from apiserver.app.doctor.running_server import (
 from apiserver.cli.server_options import ServerOptions
 from apiserver.meta.brand import Brand
 from tests.support.authority import Authority
-from tests.support.etcd_process import free_port
 from tests.support.https_answers import serving
+from tests.support.ports import free_port
 from tests.unit.app.doctor.findings import problems, told
 
 URL: Final = "https://127.0.0.1:6443"

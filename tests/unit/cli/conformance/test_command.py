@@ -13,8 +13,8 @@ from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.conformance import command
 from apiserver.cli.conformance.command import FAILED, JOBS_MAX, UNUSABLE
 from apiserver.cli.conformance.endpoint import ANSWER_BYTES_MAX
-from tests.support.etcd_process import free_port
 from tests.support.hostile_server import Answer, content, flood, hang, head, sending, server, trickle
+from tests.support.ports import free_port
 
 TIMEOUT_S: Final = 0.3
 # It makes a namespace first, then asks for objects in it.

@@ -14,7 +14,7 @@ from apiserver.endpoints.reverse_proxy.backends import BackendConnector
 from apiserver.endpoints.reverse_proxy.errors import BackendRequestFailed
 from apiserver.endpoints.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.webhooks.addresses import AddressDenied
-from tests.support.etcd_process import free_port
+from tests.support.ports import free_port
 
 DENIED = [ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128")]
 

@@ -17,8 +17,8 @@ import pytest
 from apiserver.testkit.envtest import etcd_stand_in
 from apiserver.testkit.envtest.etcd_stand_in import NAME, REQUEST_WITHIN_S, NotSupported, parse, parse_url
 from apiserver.testkit.envtest.kube_apiserver import is_stand_in
-from tests.support.etcd_process import free_port
 from tests.support.eventually import WITHIN_S
+from tests.support.ports import free_port
 
 PROGRAM: Final = [sys.executable, "-IS", etcd_stand_in.__file__]
 

@@ -12,7 +12,7 @@ from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
 from apiserver.testkit.envtest.insecure_port import InsecurePort, NotLoopback
 from apiserver.testkit.envtest.kube_apiserver import main, take_old_flags, with_memory_beside_stand_in
-from tests.support.etcd_process import free_port
+from tests.support.ports import free_port
 
 REST: Final = ["--cert-dir", "d", "--allow-privileged", "", "--secure-port=0"]
 # The flags, whether there is an insecure port, and what is left.
