@@ -37,9 +37,6 @@ def main(
     arguments: Sequence[str] | None = None, clock: Clock | None = None, drain_s: float | None = None
 ) -> int:
     """Runs the command line, and returns the exit code. clock, drain_s: passed to `run`."""
-    # gRPC's own resolver waits for a DNS server that does not respond, even for names in /etc/hosts. It reads
-    # the environment when it is imported, which any command may do.
-    os.environ.setdefault("GRPC_DNS_RESOLVER", "native")
     if arguments is None:
         _end_at_signals()
     given = list(sys.argv[1:] if arguments is None else arguments)

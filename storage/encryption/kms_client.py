@@ -1,4 +1,4 @@
-"""Calls a KMS plugin over its socket; beside `etcd.grpc_channel` the only module that imports gRPC."""
+"""Calls a KMS plugin over its socket; beside `etcd.grpc_channel` the only module that uses gRPC's library."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-import grpc
-import grpc.aio
 from google.protobuf.message import Message
 
 from apiserver.storage.encryption import kms_pb2 as pb
 from apiserver.storage.encryption.chains import OK
+from apiserver.storage.grpc_library import grpc
 
 _Response = TypeVar("_Response", bound=Message)
 

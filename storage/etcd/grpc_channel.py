@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
-import grpc
-import grpc.aio
-
 from apiserver.storage.etcd.http2_channel import CONNECT_TIMEOUT_S, RECONNECT_FIRST_S, RECONNECT_MAX_S
 from apiserver.storage.etcd.http2_connection import KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S
 from apiserver.storage.etcd.rpc import CallEnded, ChannelClosed, Code, Endpoint, Metadata, RpcError, Tls
+from apiserver.storage.grpc_library import grpc
 
 _UNLIMITED: Final = -1
 _OPTIONS: Final = [

@@ -48,5 +48,6 @@ def dead_dns(directory: Path) -> Iterator[Mapping[str, str]]:
 
 
 if __name__ == "__main__":
+    os.environ.pop("GRPC_DNS_RESOLVER", None)  # As a test may have imported gRPC's library in this process.
     command = [*_ISOLATED, os.environ[_DIRECTORY], sys.executable, "-m", "apiserver", *sys.argv[1:]]
     os.execvp(command[0], command)
