@@ -19,9 +19,9 @@
   are reassembled; a compacted start raises a separate error.
   A watch is given up when etcd was asked for its progress and sends no byte for 0.7 s while the reader waits.
   The next one uses the next endpoint, and another connection. It is also given up, unasked, when its endpoint
-  leaves a call without a response that another one then answers, and has sent no byte for 0.8 s: so a member
-  that hangs stops reads for 1.1 s, instead of 2 s. gRPC's library shows only whole messages: with
-  it, a fragment that takes longer to arrive counts as silence.
+  leaves a call without a response that another one then answers, has responded to no other call since, and
+  has sent no byte for 0.8 s: so a member that hangs mostly stops reads for 1.1 s, instead of 2 s. gRPC's
+  library shows only whole messages: with it, a fragment that takes longer to arrive counts as silence.
 - *Notes* of transactions (`notes`): values of a few small keys below the server's prefix, which the
   transaction itself writes, so that every server that shares the cluster gets them.
 - *Snapshots* (`snapshot`): etcd's own, taken from a member that a read has made catch up.

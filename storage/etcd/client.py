@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -130,6 +130,8 @@ class EtcdClient:
         self._failed: tuple[int, str] | None = None
         # The open watches, with the indexes of their endpoints.
         self._watches: dict[_WatchCall, int] = {}
+        # When each endpoint last responded to a call, by the loop's clock.
+        self._responded_at = [0.0] * len(self.endpoints)
         self._call_timeouts = CallTimeouts()
         self._probing: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -273,7 +275,7 @@ class EtcdClient:
             except RpcError as error:
                 raise self._storage_error(0, error) from error
         uncalled = self._failover_order()
-        calls, repeatable, silent = dict[asyncio.Task[Response], int](), set(uncalled), list[int]()
+        calls, repeatable, silent = dict[asyncio.Task[Response], int](), set(uncalled), dict[int, float]()
         try:
             while uncalled or calls:
                 if uncalled:
@@ -282,7 +284,7 @@ class EtcdClient:
                 done = await self._first_ended(calls, patience_s if uncalled else None)
                 if not done:
                     self._fail_over_from(endpoint, self._silence_of(endpoint))
-                    silent.append(endpoint)
+                    silent[endpoint] = asyncio.get_running_loop().time() - patience_s
                 for each in done:
                     responding = calls.pop(each)
                     try:
@@ -298,7 +300,8 @@ class EtcdClient:
                     else:
                         if silent:
                             self._current = responding
-                            self._give_up_watches({each for each in silent if each in calls.values()})
+                            uncertain = silent.keys() & calls.values()
+                            self._give_up_watches({each: silent[each] for each in uncertain})
                         return response
             raise failure from cause
         finally:
@@ -306,17 +309,20 @@ class EtcdClient:
                 if not each.cancel() and not each.cancelled():
                     each.exception()  # It ended together with another one.
 
-    def _give_up_watches(self, endpoints: Collection[int]) -> None:
+    def _give_up_watches(self, silent: Mapping[int, float]) -> None:
         """End the watches on endpoints that hang, as others respond.
 
-        The watch cache opens the next one where calls are answered. To find out by a request for progress
-        would take as long again, while reads wait. Watches of which bytes came meanwhile go on: a single call
-        may take long. Idle watches always move, which costs one request each.
+        silent: when these endpoints were called, by the loop's clock, and have not responded to the call.
+        The watch cache opens the next watch where calls are answered. To find out by a request for progress
+        would take as long again, while reads wait. A single call may take long: watches go on of which bytes
+        came meanwhile, or whose endpoint has responded to another call since.
         """
         now = asyncio.get_running_loop().time()
         for watch, endpoint in self._watches.items():
-            since = watch.silent_since
-            if endpoint in endpoints and since is not None and now - since > PATIENCE_S:
+            called_at, since = silent.get(endpoint), watch.silent_since
+            if called_at is None or since is None or self._responded_at[endpoint] > called_at:
+                continue
+            if now - since > PATIENCE_S:
                 watch.give_up("etcd does not respond")
 
     async def _first_ended(
@@ -375,6 +381,7 @@ class EtcdClient:
             response = await call(self._open_channel(endpoint))
         except CallEnded:
             raise _closed(is_write=is_write) from None
+        self._responded_at[endpoint] = asyncio.get_running_loop().time()
         self._log_failover(endpoint)
         return response
 

@@ -53,7 +53,7 @@ class Http2Channel:
         self._address = ""  # of the last connection
         self._failure = ""
         self._retry_at = self._pause_s = self._connected_at = 0.0
-        # The timeouts of calls are constants.
+        # Bounded, as paths and timeouts are constants.
         self._blocks: dict[tuple[str, Metadata, float | None], bytes] = {}
         self._is_closed = False
 
