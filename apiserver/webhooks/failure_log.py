@@ -14,7 +14,8 @@ WEBHOOKS_MAX: Final = 1_000
 
 
 class FailureLog:
-    """Logs the first failure of a webhook at once, and one of each further `INTERVAL_S` with their number.
+    """Logs the first failure of a webhook at once, then at most one line per `INTERVAL_S`, with the number of
+    failures that were not logged.
 
     When it responds again, another line says so. A webhook that fails now and then has at most one line of
     each kind in an interval.
@@ -31,12 +32,13 @@ class FailureLog:
         """A call has failed. webhook: its key, the same in each call."""
         now = self._clock()
         outage = self._outages.get(webhook) or self._added(webhook, now)
+        if outage.has_responded:
+            outage.has_responded, outage.began_at = False, now
         outage.failed_at = now
         if now - outage.logged_at < INTERVAL_S:
             outage.omitted += 1
             return
-        if not outage.is_open:
-            outage.is_open, outage.began_at = True, now
+        outage.is_open = True
         outage.logged_at = now
         self._log.log(self._level, "%s%s", message, outage.take_omitted())
 
@@ -45,11 +47,11 @@ class FailureLog:
         outage = self._outages.get(webhook) if self._outages else None
         if outage is None:
             return
-        now = self._clock()
+        now, outage.has_responded = self._clock(), True
         if outage.is_open:
             outage.is_open = False
-            omitted, took_s = outage.take_omitted(), now - outage.began_at
-            self._log.warning("%s responds again after %.0f s%s", what, took_s, omitted)
+            omitted, ago_s = outage.take_omitted(), now - outage.began_at
+            self._log.warning("%s responds again, %.0f s after its first failure%s", what, ago_s, omitted)
         if now - outage.logged_at >= INTERVAL_S:
             if omitted := outage.take_omitted():
                 self._log.warning("%s responds%s", what, omitted)
@@ -66,14 +68,17 @@ class FailureLog:
 
 
 class _Outage:
-    """A webhook that is down. is_open: whether the last line says that it fails."""
+    """The failures of a webhook, and its responses between them.
 
-    __slots__ = ("began_at", "failed_at", "is_open", "logged_at", "omitted")
+    is_open: whether the last line says that it fails. has_responded: whether it has since its last failure.
+    """
+
+    __slots__ = ("began_at", "failed_at", "has_responded", "is_open", "logged_at", "omitted")
 
     def __init__(self, now: float) -> None:
         self.began_at = self.failed_at = now
         self.logged_at = now - INTERVAL_S
-        self.is_open = False
+        self.is_open = self.has_responded = False
         self.omitted = 0
 
     def take_omitted(self) -> str:

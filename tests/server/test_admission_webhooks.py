@@ -154,8 +154,31 @@ def test_a_webhook_that_is_down_is_logged_once_and_when_it_responds_again(
         "logged",
     )
     assert "the request is allowed because failurePolicy is Ignore" in first
-    assert f'webhook "{name}" responds again after ' in last
+    assert f'webhook "{name}" responds again, ' in last
     assert " (similar messages omitted: 3)" in last
+
+
+def test_a_webhook_whose_patches_cannot_be_used_is_logged_once_and_never_as_responding(
+    api: Api, server: ServerProcess, webhook: Webhook, namespace: str
+) -> None:
+    async def replying(_: str, review: Review) -> Reply:
+        return answer(review, patch={"no": "list"})
+
+    webhook.replying = replying
+    name = f"{namespace}.example.com"
+    configure(api, namespace, webhook.hook(namespace, name, failurePolicy="Ignore"), kind="Mutating")
+    for each in "abc":
+        api.post(config_maps(namespace), {"metadata": {"name": each}}).ok()
+    webhook.reset()
+    api.post(config_maps(namespace), config_map("d")).ok()
+    first, last = until(
+        lambda: [each for each in server.stderr.splitlines() if f'webhook "{name}"' in each],
+        lambda found: len(found) >= 2,
+        "logged",
+    )
+    assert "the request is allowed because failurePolicy is Ignore" in first
+    assert f'webhook "{name}" responds again, ' in last
+    assert " (similar messages omitted: 2)" in last
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "application/vnd.kubernetes.protobuf"])

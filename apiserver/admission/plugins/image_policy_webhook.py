@@ -70,8 +70,9 @@ class ImagePolicyWebhook(Plugin):
                 status = _status(answer)
                 self._failures.responded(self.name, "the image policy webhook")
             except CallFailed as failed:
+                decision = "allowed" if self._policy.allows_by_default else "refused"
+                self._failures.failed(self.name, f"cannot check images; the pod is {decision}: {failed}")
                 if self._policy.allows_by_default:
-                    self._failures.failed(self.name, f"cannot check images; the pod is allowed: {failed}")
                     attributes.annotate(f"{_AUDIT_PREFIX}failed-open", "true")
                     meta = new["metadata"]
                     meta["annotations"] = {**(meta.get("annotations") or {}), FAILED_OPEN: "true"}

@@ -199,10 +199,13 @@ class WebhookPlugin(Plugin):
             )
         except InvalidAnswer as invalid:
             raise WebhookFailed(webhook, f"received invalid webhook response: {invalid}") from None
-        self._failures.responded(_key(webhook), f'webhook "{webhook.name}"')
         for key, value in answer.audit_annotations.items():
             write.attributes.annotate(f"{webhook.name}/{key}", value)
         return answer
+
+    def _responded(self, webhook: AdmissionWebhook) -> None:
+        """Note that the response of a webhook could be used."""
+        self._failures.responded(_key(webhook), f'webhook "{webhook.name}"')
 
     def _failed(
         self, failure: WebhookFailed, webhook: AdmissionWebhook, turn: str, write: ReviewedWrite
@@ -276,6 +279,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             elif answer.patch:
                 has_changed = await self._patch(invocation, write, answer)
                 self._annotate_patch(invocation, write, answer, turn)
+            self._responded(webhook)
         except WebhookFailed as failure:
             refusal = self._failed(failure, webhook, turn, write)
         except ApiError as error:
@@ -388,6 +392,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
             warnings = answer.warnings
             if not answer.is_allowed:
                 refusal = _denied(webhook, answer)
+            self._responded(webhook)
         except WebhookFailed as failure:
             refusal = self._failed(failure, webhook, f"round_0_index_{index}", write)
         except ApiError as error:

@@ -410,3 +410,12 @@ INVALID: Final = {
 def test_conditions_that_are_none(text: str, why: str) -> None:
     with pytest.raises(InvalidCondition, match=why):
         Webhook(settings=SETTINGS._replace(conditions=(text,)))
+
+
+async def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    webhook = Webhook(CallFailed("refused"), CallFailed("refused"), answer(allowed=True))
+    for name in "abc":
+        await webhook.decide(reading(name))
+    first, last = caplog.messages
+    assert first == "cannot call the authorization webhook w: refused"
+    assert last.startswith("the authorization webhook w responds again, ")

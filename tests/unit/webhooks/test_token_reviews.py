@@ -42,13 +42,17 @@ class Webhook:
         return answer
 
 
-async def asked(webhook: Webhook, token: str = "token-1", audiences: tuple[str, ...] = (OWN,)) -> TokenResult:
+def reviews_by(webhook: Webhook) -> TokenReviews:
     async def at_once(_: float) -> None:
         pass
 
     cluster = KubeconfigCluster("https://tokens.example.com/review")
     server = ReviewServer(cluster, ClientCredentials(), webhook.caller_with, sleep=at_once)
-    return await TokenReviews(server, VERSION, (OWN,)).look_up(token, audiences)
+    return TokenReviews(server, VERSION, (OWN,))
+
+
+async def asked(webhook: Webhook, token: str = "token-1", audiences: tuple[str, ...] = (OWN,)) -> TokenResult:
+    return await reviews_by(webhook).look_up(token, audiences)
 
 
 def reviewed(**status: Any) -> dict[str, Any]:
@@ -149,3 +153,13 @@ async def test_a_token_that_no_json_can_hold_is_nobodys() -> None:
     webhook = Webhook(reviewed(authenticated=True, user=ALICE))
     assert (await asked(webhook, "\udcff")).identity is None
     assert not webhook.reviews
+
+
+async def test_an_outage_is_logged_once_and_without_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    failed = CallFailed("refused: token-1")
+    reviews = reviews_by(Webhook(failed, failed, reviewed(authenticated=True, user=ALICE)))
+    for _ in range(3):
+        await reviews.look_up("token-1", (OWN,))
+    first, last = caplog.messages
+    assert first.endswith(" failed: refused: <token>")
+    assert " responds again, " in last

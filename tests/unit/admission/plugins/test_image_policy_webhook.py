@@ -210,3 +210,15 @@ def test_what_it_handles() -> None:
     assert not asking.handles(pods, "status", Operation.UPDATE)
     assert not asking.handles(pods, "", Operation.DELETE)
     assert not asking.handles(GroupResource("apps", "deployments"), "", Operation.CREATE)
+
+
+@pytest.mark.parametrize(("default", "decision"), [(True, "allowed"), (False, "refused")])
+async def test_an_outage_is_logged_once_with_what_becomes_of_pods(
+    caplog: pytest.LogCaptureFixture, default: bool, decision: str
+) -> None:
+    asked = plugin(Server(CallFailed("refused"), CallFailed("refused"), ALLOWED), allows_by_default=default)
+    for image in "abc":
+        await passes(asked, pod(image))
+    first, last = caplog.messages
+    assert first == f"cannot check images; the pod is {decision}: refused"
+    assert last.startswith("the image policy webhook responds again, ")
