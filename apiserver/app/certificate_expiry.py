@@ -42,7 +42,7 @@ def track_expiry(config: Config) -> CertificateExpiry:
             log.warning("it is not known when a certificate expires: %s", error)
 
     async def apply(flag: str, contents: Sequence[bytes]) -> None:
-        await asyncio.to_thread(note, flag, contents[0])
+        expirations[flag] = await asyncio.to_thread(expires_at, flag, contents[0])
 
     for option in (*_OF_ETCD, *_OTHERS):
         path: Path | None = config.option(option)

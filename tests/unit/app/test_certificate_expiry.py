@@ -75,7 +75,9 @@ async def test_the_expiry_is_that_of_what_is_in_use(
     assert found.expirations == {each: (after if each in reloaded else before)[each] for each in CASES}
 
 
-async def test_a_file_that_becomes_invalid_changes_nothing(files: TlsFiles) -> None:
+async def test_a_file_that_becomes_invalid_changes_nothing_and_is_logged(
+    files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
     found = tracked(files)
     before = dict(found.expirations)
     files.certificate.write_text("none")
@@ -83,6 +85,9 @@ async def test_a_file_that_becomes_invalid_changes_nothing(files: TlsFiles) -> N
         await each.look()
         await each.look()
     assert found.expirations == before
+    assert caplog.messages
+    for text in caplog.messages:
+        assert "cannot use the changed files; keeping the previous configuration" in text
 
 
 def test_a_server_without_such_files_watches_none() -> None:
