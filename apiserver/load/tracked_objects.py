@@ -8,9 +8,11 @@ each function here is one call of C code, in which the interpreter switches to n
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import repeat, starmap
+from typing import Any
 
 
 def tracked_count(generation: int | None = None) -> int:
@@ -18,12 +20,17 @@ def tracked_count(generation: int | None = None) -> int:
     return next(map(len, iter(partial(gc.get_objects, generation), None)))
 
 
-def tracked_types(generation: int | None = None) -> Sequence[type]:
-    """Returns the type of each tracked object."""
+def tracked_sizes(generation: int | None = None) -> Sequence[tuple[type, int]]:
+    """Returns the type and the bytes of each tracked object, without those of what it refers to."""
+    found = iter(partial(gc.get_objects, generation), None)
+    getters: Iterator[Any] = repeat((type, partial(sys.getsizeof, default=0)))
+    over: Iterator[Any] = repeat(map)
+    # For each list of objects, two maps over it, side by side.
+    sizes = starmap(zip, map(map, over, getters, map(repeat, found, repeat(2))))
     was_enabled = gc.isenabled()
     gc.disable()  # A collection would call functions in Python.
     try:
-        return next(map(list, map(map, repeat(type), iter(partial(gc.get_objects, generation), None))))
+        return next(map(list, sizes))
     finally:
         if was_enabled:
             gc.enable()

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from types import CodeType, FrameType
 from typing import Any, Final
 
+from apiserver.load.tracked_objects import tracked_sizes
 from apiserver.metrics.event_loop import LongTurn
 from apiserver.metrics.thread_stacks import ThreadStacks
 from apiserver.storage.event_loop_turns import Turn
@@ -183,15 +184,13 @@ def object_counts() -> str:
 
     Not among them: text, bytes, numbers and what holds only these; and the objects that were there when the
     server became ready, which the collector leaves alone.
-    While this runs, `tuple(iterable)` can fail in other threads: see `load.tracked_objects`.
     """
     counts: Counter[type] = Counter()
     sizes: Counter[type] = Counter()
     for generation in range(3):
-        for found in gc.get_objects(generation):
-            kind = type(found)
+        for kind, size in tracked_sizes(generation):
             counts[kind] += 1
-            sizes[kind] += sys.getsizeof(found, 0)
+            sizes[kind] += size
     summary = (
         f"# {counts.total()} objects of {len(counts)} types, {sizes.total()} bytes; "
         f"{gc.get_freeze_count()} objects from the start are not counted; "

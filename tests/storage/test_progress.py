@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from apiserver.load.tracked_objects import tracked_types
+from apiserver.load.tracked_objects import tracked_sizes
 from apiserver.storage.resource_version import REVISION_MAX
 from apiserver.storage.watch_cache.progress import DONE_KEPT_MAX, Progress
 
@@ -19,7 +19,7 @@ SOON_S = 30.0  # A test that waits so long has failed.
 def futures() -> int:
     """The number of futures that are alive in this process."""
     gc.collect()
-    return sum(kind is asyncio.Future for kind in tracked_types())
+    return sum(kind is asyncio.Future for kind, _ in tracked_sizes())
 
 
 async def turns(count: int = 3) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.load.tracked_objects import tracked_count, tracked_types
+from apiserver.load.tracked_objects import tracked_count, tracked_sizes
 
 THREADS: Final = 3
 ITEMS: Final = 300  # so that a tuple grows while it is made
@@ -43,7 +43,7 @@ def tuples_made() -> Iterator[list[SystemError]]:
         sys.setswitchinterval(before_s)
 
 
-@pytest.mark.parametrize(("count", "times"), [(tracked_count, 30), (tracked_types, 10)])
+@pytest.mark.parametrize(("count", "times"), [(tracked_count, 30), (tracked_sizes, 10)])
 def test_threads_that_make_tuples_do_not_fail(count: Callable[[], object], times: int) -> None:
     with tuples_made() as failed:
         for _ in range(times):
@@ -64,9 +64,10 @@ def test_the_objects_of_generations(generation: int | None) -> None:
     assert (900 < grown < 1_200) == (generation in (None, 0)), len(made)
 
 
-def test_the_types_of_objects() -> None:
+def test_the_types_and_sizes_of_objects() -> None:
     class Own:
         pass
 
     made = [Own() for _ in range(5)]
-    assert sum(kind is Own for kind in tracked_types()) == len(made)
+    found = [(kind, size) for kind, size in tracked_sizes() if kind is Own]
+    assert found == [(Own, sys.getsizeof(each)) for each in made]
