@@ -10,7 +10,7 @@ Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from apiserver.types.cel_expressions import constant, field_name
@@ -47,7 +47,7 @@ def union_schema(members: Sequence[Member], path: str) -> Schema:
     A field keeps its default only if all models have the field and the default: the server would set it in
     objects of all models. Raises Unrepresentable: nothing tells the models apart, or a field has two types.
     """
-    tag = _tag_of(members)
+    tag = tag_of([_enumerations(member) for member in members])
     conditions = [_condition(member, tag) for member in members]
     if tag is None:
         _require_distinct(members, path)
@@ -66,15 +66,22 @@ def union_schema(members: Sequence[Member], path: str) -> Schema:
     return schema
 
 
-def _tag_of(members: Sequence[Member]) -> str | None:
-    """Returns the first field whose values differ in all models, if there is one."""
-    for name in members[0].properties:
-        values = [value for member in members for value in member.properties.get(name, {}).get("enum", ())]
-        is_everywhere = all("enum" in member.properties.get(name, {}) for member in members)
-        types = {member.properties.get(name, {}).get("type") for member in members}
-        if is_everywhere and len(types) == 1 and len(values) == len(set(values)):
+def tag_of(models: Sequence[Mapping[str, Sequence[Any]]]) -> str | None:
+    """Returns the first field that tells models apart, if there is one. Objects must have it, whatever its
+    default.
+
+    models: the fields of each that are enumerations, with their values, all of one type.
+    """
+    for name in models[0]:
+        values = [value for fields in models for value in fields.get(name, ())]
+        is_everywhere = all(name in fields for fields in models)
+        if is_everywhere and len({*map(type, values)}) == 1 and len(values) == len(set(values)):
             return name
     return None
+
+
+def _enumerations(member: Member) -> Mapping[str, Sequence[Any]]:
+    return {name: schema["enum"] for name, schema in member.properties.items() if "enum" in schema}
 
 
 def _condition(member: Member, tag: str | None) -> Schema:

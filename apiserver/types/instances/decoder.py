@@ -16,6 +16,7 @@ from apiserver.types.models.model import Field, Model
 from apiserver.types.models.pydantic_models import root_hint
 from apiserver.types.models.reader import ModelReader, is_document, new_instance
 from apiserver.types.type_hints import TypeForm, is_union, type_form, union_members
+from apiserver.types.unions import tag_of
 
 _NAMES: Final = {
     type(None): "null",
@@ -81,7 +82,7 @@ class InstanceDecoder:
         """Returns the value of the first type of a union that it fits."""
         problems: list[InvalidObject] = []
         if isinstance(value, dict):
-            tag = self._tag_of(bare, path)
+            tag = self._required_tag(bare, path)
             if tag is not None and tag not in value:
                 raise InvalidObject(f"{path}.{tag}" if path else tag, "is required")
         for member in union_members(bare):
@@ -92,10 +93,10 @@ class InstanceDecoder:
         # That of the type that fits best.
         raise max(problems, key=lambda each: (not each.is_of_another, len(each.path)))
 
-    def _tag_of(self, bare: Any, path: str) -> str | None:
+    def _required_tag(self, bare: Any, path: str) -> str | None:
         if bare not in self._tags:
             members = [type_form(member, path).bare for member in union_members(bare)]
-            self._tags[bare] = _tag_of([self._reader.read(member, path) for member in members])
+            self._tags[bare] = tag_of([_enumerations(self._reader.read(each, path)) for each in members])
         return self._tags[bare]
 
     def _container(self, cls: type, arguments: tuple[Any, ...], value: Any, path: str) -> Any:
@@ -132,23 +133,10 @@ class InstanceDecoder:
         return new_instance(hint, values, unknown if model.keeps_unknown else {}, path)
 
 
-def _tag_of(models: Sequence[Model | None]) -> str | None:
-    """Returns the field that tells the models of a union apart, if there is one.
-
-    Objects must have it, even if it has a default: see `types.unions`.
-    """
-    by_model = [{} if model is None else _enumerations(model) for model in models]
-    for name in by_model[0]:
-        values = [value for fields in by_model for value in fields.get(name, ())]
-        if all(name in fields for fields in by_model) and len(values) == len(set(values)):
-            return name
-    return None
-
-
-def _enumerations(model: Model) -> Mapping[str, Sequence[Any]]:
+def _enumerations(model: Model | None) -> Mapping[str, Sequence[Any]]:
     """Returns the fields that are enumerations, with their values."""
     found: dict[str, Sequence[Any]] = {}
-    for field in model.fields:
+    for field in () if model is None else model.fields:
         bare = field.form.bare
         if get_origin(bare) is Literal:
             found[field.name] = get_args(bare)
