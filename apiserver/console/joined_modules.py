@@ -25,7 +25,7 @@ _EXPORT: Final = re.compile(
 )
 # At the end of a library.
 _LIST: Final = re.compile(r"\bexport\{(?P<names>[^}]*)\};?\s*\Z")
-# With the types of a module.
+# `import("…")` in a comment is a type, and loads nothing.
 _COMMENT: Final = re.compile(r"/\*\*.*?\*/", re.DOTALL)
 _DYNAMIC: Final = re.compile(r'(?<![{<\w.])import\("(?P<path>[^"]+)"\)')
 _MODULE_SYNTAX: Final = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)

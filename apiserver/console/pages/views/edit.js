@@ -238,14 +238,14 @@ function isConflict(error) {
 }
 
 /**
- * An object as it is now; null if it cannot be read, of which its write will tell more.
+ * An object as it is now; null if there is none.
  * @param {string} path
  */
 async function storedText(path) {
   try {
     return await getText(path, { accept: YAML });
   } catch (failure) {
-    if (failure instanceof ApiError) return null;
+    if (failure instanceof ApiError && failure.code === 404) return null;
     throw failure;
   }
 }
