@@ -12,7 +12,7 @@ import base64
 import math
 import ssl
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -183,6 +183,17 @@ def act(api: Api, as_alice: dict[str, str]) -> None:
     assert api.get("/apis/gone.example.com/v1/things").status == 503
 
 
+def await_scrapes(prometheus: PrometheusProcess, series: str, use: Callable[[], None]) -> None:
+    """Use the server again and again until there are enough samples of a series."""
+
+    def scrapes() -> float:
+        use()
+        found = prometheus.query(f"sum(count_over_time({series}[5m]))")
+        return found[0][1] if found else 0.0
+
+    until(scrapes, lambda count: count >= SCRAPES_MIN, "the server is scraped")
+
+
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusProcess]:
     """A Prometheus that has scraped a server under load, and evaluates our alerts."""
@@ -198,13 +209,11 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusP
         as_alice = grant(api, "default", "alice", rule("get", "configmaps"))
         lose_an_extension(api, extension.port)
 
-        def scrapes() -> float:
+        def use() -> None:
             act(api, as_alice)
             present_certificate(server, directory)
-            found = prometheus.query("sum(count_over_time(apiserver_request_terminations_total[5m]))")
-            return found[0][1] if found else 0.0
 
-        until(scrapes, lambda count: count >= SCRAPES_MIN, "the server is scraped")
+        await_scrapes(prometheus, "apiserver_request_terminations_total", use)
         yield prometheus
 
 
@@ -219,14 +228,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus
     ):
         path = f"{NAMESPACE}/configmaps"
 
-        def scrapes() -> float:
+        def use() -> None:
             api.post(path, {"metadata": {"name": "a"}}).ok()
             api.get(path).ok()
             api.delete(f"{path}/a").ok()
-            found = prometheus.query('sum(count_over_time(up{job="apiserver"}[5m]))')
-            return found[0][1] if found else 0.0
 
-        until(scrapes, lambda count: count >= SCRAPES_MIN, "the server is scraped")
+        await_scrapes(prometheus, 'up{job="apiserver"}', use)
         yield prometheus
 
 
