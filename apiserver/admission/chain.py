@@ -37,6 +37,9 @@ from apiserver.tracing.request_trace import record
 
 # Resources with subresource and operation whose plugins are cached.
 CACHED_MAX: Final = 4_096
+# The states of one object that are kept until it is known to be valid, in bytes. The changes after those are
+# not noted: an object that is invalid then is refused as that of the client.
+CHANGES_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class Operation(enum.StrEnum):
@@ -181,29 +184,33 @@ class ReinvocationContext:
         that are not called.
     """
 
-    __slots__ = ("_before_changes", "_by_plugin", "changes", "is_second", "is_wanted", "left_out")
+    __slots__ = ("_by_plugin", "_start", "changes", "is_second", "is_wanted", "left_out")
 
     def __init__(self, left_out: Collection[Hashable] = ()) -> None:
         self.is_second = False
         self.is_wanted = False
         self.left_out = left_out
         self.changes: Sequence[FunctionChange] = ()
-        # What the plugins had called before the first change.
-        self._before_changes: Mapping[Plugin, PluginReinvocations] = {}
+        self._start: ReinvocationContext | None = None  # before the first change
         self._by_plugin: dict[Plugin, PluginReinvocations] = {}
 
     def note(self, change: FunctionChange) -> None:
-        """Note a change by a function."""
-        if not self.changes:
-            others = {each: rounds for each, rounds in self._by_plugin.items() if each.name != change.plugin}
-            self._before_changes = {each: rounds.copy_for(self) for each, rounds in others.items()}
-        self.changes = [*self.changes, change]
+        """Note a change by a function, unless all are too large to be kept."""
+        if self._start is None:
+            self._start = self._copy(self.left_out)
+        if sum(len(each.after) for each in self.changes) + len(change.after) <= CHANGES_BYTES_MAX:
+            self.changes = [*self.changes, change]
 
-    def resumed(self, left_out: Collection[Hashable]) -> ReinvocationContext:
-        """Returns the rounds as they were before the first change."""
-        found = ReinvocationContext(left_out)
-        found._by_plugin = {each: rounds.copy_for(found) for each, rounds in self._before_changes.items()}
-        return found
+    def resumed(self, failed: Collection[Hashable]) -> ReinvocationContext:
+        """Returns the rounds as they were before the first change. failed: functions to leave out, too."""
+        assert self._start is not None
+        return self._start._copy({*self.left_out, *failed})
+
+    def _copy(self, left_out: Collection[Hashable]) -> ReinvocationContext:
+        copied = ReinvocationContext(left_out)
+        copied.is_second, copied.is_wanted = self.is_second, self.is_wanted
+        copied._by_plugin = {each: rounds.copy_for(copied) for each, rounds in self._by_plugin.items()}
+        return copied
 
     def of(self, plugin: Plugin) -> PluginReinvocations:
         """Returns the rounds for one of the plugins that take part in them."""
@@ -216,17 +223,27 @@ class ReinvocationContext:
 class FunctionChange(NamedTuple):
     """A change of an object by a function that has failed if the object is invalid because of it.
 
-    before, after: see `registry.invalidating_changes.ObjectChange`. plugin: the name of the one that calls
-    the function. is_fatal: whether the write fails then. on_invalid: returns warnings, or raises the ApiError
-    that refuses the write.
+    before, after: see `registry.invalidating_changes.ObjectChange`. function: what identifies it, also after
+    a reload. plugin: calls the function. is_fatal: whether the write fails then. on_invalid: returns
+    warnings, or raises the ApiError that refuses the write.
     """
 
     before: bytes
     after: bytes
     function: Hashable
-    plugin: str
+    plugin: Plugin
     is_fatal: bool
     on_invalid: Callable[[Sequence[InvalidField]], Sequence[str]]
+
+
+class ResumedRounds(Resumption):
+    """The rounds without functions that have failed, from the plugin on that calls them.
+
+    warnings: about the failures.
+    """
+
+    def __init__(self, rounds: ReinvocationContext, plugin: Plugin, warnings: Sequence[str]) -> None:
+        self.rounds, self.plugin, self.warnings = rounds, plugin, warnings
 
 
 class PluginReinvocations:
@@ -364,13 +381,13 @@ class AdmissionStep(NamedTuple):
     """
 
     methods: tuple[tuple[PluginMethod, AdmissionDurations], ...]
+    plugins: tuple[Plugin, ...]
     durations: AdmissionDurations
     name: str
 
-    def beginning_at(self, plugin: str) -> AdmissionStep:
-        """Returns the step without the plugins before the one with a name."""
-        names = [getattr(getattr(method, "__self__", None), "name", "") for method, _ in self.methods]
-        return self._replace(methods=self.methods[names.index(plugin) :])
+    def beginning_at(self, plugin: Plugin) -> AdmissionStep:
+        """Returns the step without the plugins before one of them."""
+        return self._replace(methods=self.methods[self.plugins.index(plugin) :])
 
     async def run(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
@@ -420,8 +437,7 @@ class ApplicablePlugins:
         self._steps = steps
         self.may_mutate = self.has_mutated = bool(steps.mutation.methods)
         self.changes: Sequence[FunctionChange] = ()
-        self._resumed: Resumption | None = None
-        self._rounds: ReinvocationContext | None = None
+        self._rounds: ReinvocationContext | None = None  # those of the last `mutate`
 
     async def mutate(
         self, new: Document | None, old: Document | None, resumption: Resumption | None = None
@@ -430,19 +446,17 @@ class ApplicablePlugins:
         mutation = self._steps.mutation
         if not self._steps.has_rounds:
             return await mutation.run(self._attributes, new, old)
-        self.changes, self._resumed = (), resumption
+        self.changes = ()
         first, rounds, warnings = mutation, ReinvocationContext(), list[str]()
-        if resumption is not None:
-            assert self._rounds is not None
-            first, rounds = mutation.beginning_at(resumption.first), self._rounds.resumed(resumption.left_out)
+        if isinstance(resumption, ResumedRounds):
+            first, rounds = mutation.beginning_at(resumption.plugin), resumption.rounds
             warnings += resumption.warnings
-        self._rounds = rounds
-        attributes = self._attributes.with_rounds(rounds)
+        self._rounds, attributes = rounds, self._attributes.with_rounds(rounds)
         try:
             warnings += await first.run(attributes, new, old)
             if self._steps.notes_changes:
                 self.has_mutated = rounds.is_wanted
-            if rounds.is_wanted:
+            if rounds.is_wanted and not rounds.is_second:
                 rounds.is_second = True
                 warnings += await mutation.run(attributes, new, old)
         except ApiError as refused:
@@ -451,20 +465,18 @@ class ApplicablePlugins:
         self.changes = rounds.changes
         return warnings
 
-    def resumption(self, causes: Mapping[int, Sequence[InvalidField]]) -> Resumption:
+    def resumption(self, causes: Mapping[int, Sequence[InvalidField]]) -> ResumedRounds:
         """Returns how mutating admission goes on: see `registry.write_request.Admission`."""
-        before = self._resumed
-        warnings = [] if before is None else [*before.warnings]
-        left_out = set[Hashable]() if before is None else {*before.left_out}
         failed: dict[Hashable, tuple[FunctionChange, list[InvalidField]]] = {}
         for index, fields in causes.items():
             change = self.changes[index]
             failed.setdefault(change.function, (change, []))[1].extend(fields)
+        warnings: list[str] = []
         # Functions whose failure fails the write come first: otherwise those of others count as ignored.
         for change, fields in sorted(failed.values(), key=lambda each: not each[0].is_fatal):
             warnings += change.on_invalid(fields)
-            left_out.add(change.function)
-        return Resumption(self.changes[0].plugin, frozenset(left_out), warnings)
+        assert self._rounds is not None
+        return ResumedRounds(self._rounds.resumed(failed), self.changes[0].plugin, warnings)
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         """Returns the errors that plugins find: see `registry.write_request.Admission`."""
@@ -508,14 +520,14 @@ class AdmissionChain:
 
         def step(verb: str, type_: str) -> AdmissionStep:
             name = f"{verb}_deletion" if operation is Operation.DELETE else verb
+            taking_part = tuple(each for each in plugins if _overrides(each, name))
             methods = tuple(
                 (_method(each, name), self._metrics.of_plugin(each.name, type_, operation.value))
-                for each in plugins
-                if _overrides(each, name)
+                for each in taking_part
             )
             kind = "mutating" if type_ == ADMIT else "validating"
             durations = self._metrics.of_step(type_, operation.value)
-            return AdmissionStep(methods, durations, f"{kind} admission")
+            return AdmissionStep(methods, taking_part, durations, f"{kind} admission")
 
         return PluginSteps(
             step("mutate", ADMIT),

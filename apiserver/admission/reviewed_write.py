@@ -42,6 +42,7 @@ class ReviewedWrite:
 
     new, old: of the hub version; None where there is none.
     shown_as_is: the resource as which webhooks see the documents themselves; None: they never do.
+    new_shown_as_is: the same for the new document; also None if there is none.
     inline_s: how long inline functions of extensions have run for it, in seconds.
     """
 
@@ -59,6 +60,7 @@ class ReviewedWrite:
         self._equivalents = equivalents
         own = attributes.resource
         self.shown_as_is = own if attributes.view is None and not own.codec.converts_hub else None
+        self.new_shown_as_is = None if new is None else self.shown_as_is
         self.inline_s = 0.0
         self._encoded: dict[tuple[bool, object], bytes] = {}
         # Of the resource that was asked for.

@@ -18,7 +18,6 @@ from apiserver.meta.errors import (
     ApplyConflict,
     BadRequest,
     Invalid,
-    MadeInvalid,
     NotFound,
     ServiceUnavailable,
     Timeout,
@@ -55,8 +54,6 @@ class RedactedError:
             self.to_client = self.recorded = _without_values(error, kind, name)
         elif isinstance(error, UnmergeablePatch):
             self.to_client = self.recorded = _rejected(error)
-        elif isinstance(error, MadeInvalid):
-            self.to_client, self.recorded = error, error.to_record()
         elif isinstance(error, Invalid):
             self.to_client = error.with_errors(_without_patch)
             self.recorded = _without_values(error, kind, name)
@@ -64,7 +61,7 @@ class RedactedError:
             self.to_client = error
             # Fields in a conflict may be items of a set, whose paths are their values.
             has_values = isinstance(error, BadRequest | ApplyConflict)
-            self.recorded = _rejected(error) if has_values else error
+            self.recorded = _rejected(error) if has_values else error.to_record()
         if self.to_client is not error:
             self.to_client.warnings = [] if has_copied else error.warnings
 

@@ -41,7 +41,6 @@ from apiserver.meta.errors import (
     ApiError,
     BadRequest,
     InternalError,
-    MadeInvalid,
     Timeout,
     Unauthorized,
     from_storage,
@@ -86,9 +85,7 @@ def errors_to_status(is_confidential: IsConfidential = lambda _: False) -> Middl
 
     async def answer(call: ApiCall, error: ApiError) -> None:
         is_logged = isinstance(error, _UnexpectedError)
-        recorded, resource = error, call.found_resource
-        if isinstance(error, MadeInvalid):
-            recorded = error.to_record()
+        recorded, resource = error.to_record(), call.found_resource
         if resource is not None and is_confidential(resource.stored_group_resource):
             shown = RedactedError(error, resource.group_kind, call.info.name, has_copied=call.has_copied)
             error, recorded = shown.to_client, shown.recorded

@@ -81,6 +81,10 @@ class ApiError(Exception):
         """Put earlier warnings before those of the error. Clients get each text once, as in Kubernetes."""
         self.warnings = [*dict.fromkeys((*earlier, *self.warnings))]
 
+    def to_record(self) -> ApiError:
+        """Returns the error for logs and audit events."""
+        return self
+
     def status(self) -> Document:
         """Returns the response body, with its fields in the order of Kubernetes."""
         document: Document = {
@@ -326,18 +330,13 @@ class InternalError(ApiError):
 class MadeInvalid(InternalError):
     """A function of an extension has made an object invalid."""
 
-    _recorded = ""
+    def __init__(self, cause: str, recorded: str) -> None:
+        """cause: for the client. recorded: the same without values."""
+        super().__init__(f"Internal error occurred: {cause}", details={"causes": [{"message": cause}]})
+        self.recorded = recorded
 
-    @classmethod
-    def by(cls, cause: str, recorded: str) -> MadeInvalid:
-        """Returns the error for a cause. recorded: the cause without values."""
-        error = cls(f"Internal error occurred: {cause}", details={"causes": [{"message": cause}]})
-        error._recorded = recorded
-        return error
-
-    def to_record(self) -> InternalError:
-        """Returns the error for logs and audit events, without values."""
-        return InternalError.of(self._recorded)
+    def to_record(self) -> ApiError:
+        return InternalError.of(self.recorded)
 
 
 class StorageReadError(ApiError):

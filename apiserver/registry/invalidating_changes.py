@@ -14,14 +14,17 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import orjson
 
-from apiserver.meta.errors import ApiError, Invalid
+from apiserver.meta.errors import ApiError, Conflict, Invalid
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 
 # The field that is reported for errors without one, such as that of a changed namespace.
 _METADATA: Final = "metadata"
-# What may differ in an error though its reason is the same: an item's index, and values in texts.
-_VARYING: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\d+')
+# What may differ in an error though its reason is the same: an item's index, and values in texts. Those that
+# were truncated have no end. It never fails after a quote, so that it is linear.
+_VARYING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|\d+', re.DOTALL)
+# What a conflict may be about: the object that the client expects.
+_IDENTITY: Final = ("uid", "resourceVersion")
 
 # The field, the reason and the text of an error, without what may vary.
 _Kind: TypeAlias = tuple[str, str, str]
@@ -60,6 +63,8 @@ def causes(
     refused: the error for which the object was refused. refusal_of: returns the error for which another
     object would be refused, and may change that object.
     """
+    if isinstance(refused, Conflict) and _identity(changes[0].before) == _identity(changes[-1].after):
+        return {}
     errors = _errors(refused)
     wanted = {kind for kind, _ in errors}
 
@@ -87,6 +92,11 @@ def causes(
                 indices.append(index)
         known, before = change.after, after
     return _by_change(by_kind, errors)
+
+
+def _identity(state: bytes) -> Sequence[object]:
+    meta = orjson.loads(state)["metadata"]
+    return [meta.get(field) for field in _IDENTITY]
 
 
 def _by_change(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
@@ -34,7 +34,7 @@ from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
 from apiserver.registry.field_manager_conversions import run_converting
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.invalidating_changes import causes
+from apiserver.registry.invalidating_changes import InvalidField, causes
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.results import WriteResult
 from apiserver.registry.stored_object import StoredObject
@@ -144,7 +144,7 @@ class WritePath:
                     created = await create(request, document, size)
                     break
                 except ApiError as refused:
-                    resumption = await self._resumption(request, document, None, refused)
+                    resumption = await self._resumption(request, document, None, size, refused)
         except ApiError as refused:
             refused.add_warnings([*proposed.warnings, *admission_warnings])
             raise
@@ -264,21 +264,29 @@ class WritePath:
         return [*warnings, *found] if found else warnings, size
 
     async def _resumption(
-        self, request: WriteRequest, new: Document, old: Document | None, refused: ApiError
+        self,
+        request: WriteRequest,
+        new: Document,
+        old: Document | None,
+        size: SizeClass,
+        refused: ApiError,
     ) -> Resumption:
         """Returns how admission goes on without the functions that have made an object invalid.
 
-        The object is then as it was before them. Raises `refused` if that has another reason, and the error
-        of a function whose failure fails the write.
+        The object is then as it was before them. size: that of the document. Raises `refused` if that has
+        another reason, and the error of a function whose failure fails the write.
         """
         admission = request.admission
         if admission is None or not admission.changes or not isinstance(refused, _OF_VALIDATION):
             raise refused
         offload, now = request.offload or self._offload, timestamps.to_text(self._clock())
-        refusal_of = partial(write_stages.refusal_of, request, old, now)
-        # Not on the event loop, nor before other writes: rules may take long.
-        size = SizeClass.HUGE
-        found = await offload.run_begun(size, causes, admission.changes, refused, refusal_of)
+        changes = admission.changes
+
+        def find(is_bounded: bool) -> Mapping[int, Sequence[InvalidField]]:
+            refusal_of = partial(write_stages.refusal_of, request, old, now, is_bounded)
+            return causes(changes, refused, refusal_of)
+
+        found = await offload.run_bounded(size, find)
         if not found:
             raise refused
         try:
@@ -286,7 +294,7 @@ class WritePath:
         except ApiError as failed:
             failed.add_warnings(refused.warnings)
             raise
-        before = await offload.run_begun(size, orjson.loads, admission.changes[0].before)
+        before = await offload.run_begun(size, orjson.loads, changes[0].before)
         new.clear()
         new.update(before)
         return resumption
@@ -401,7 +409,7 @@ class WritePath:
                 break
             except ApiError as refused:
                 refused.add_warnings(warnings)
-                resumption = await self._resumption(request, new, old, refused)
+                resumption = await self._resumption(request, new, old, size, refused)
         if allocations is not None:
             # What was unchanged when it was validated may have been allocated something since.
             is_unchanged = await offload.run_begun(size, write_stages.is_same, new, old)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.load.size_class import SizeClass
@@ -21,15 +21,8 @@ from apiserver.registry.version_codec import Offloader
 ManageFields = Callable[[Document, Document | None, Any], Sequence[Document] | None]
 
 
-class Resumption(NamedTuple):
-    """How mutating admission goes on without functions that have failed.
-
-    first: the name of the plugin to begin at. left_out: the functions. warnings: those about the functions.
-    """
-
-    first: str
-    left_out: frozenset[Hashable]
-    warnings: Sequence[str]
+class Resumption:
+    """How mutating admission goes on without functions that have failed: `Admission` makes and uses it."""
 
 
 class Admission(Protocol):

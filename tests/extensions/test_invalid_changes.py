@@ -128,6 +128,8 @@ def update(api: Api, case: str, extension: str) -> tuple[Answer, dict[str, Any]]
 WRITES: Final = [(create, case) for case in CREATED] + [(update, case) for case in UPDATED]
 IDS: Final = [f"{write.__name__}-{case}" for write, case in WRITES]
 MODES: Final = ("", "inline-")
+# What differs between two objects with the same contents.
+IDENTITY: Final = ("name", "uid", "resourceVersion", "creationTimestamp")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -204,6 +206,20 @@ def test_what_the_client_has_made_invalid_is_refused_as_such(api: Api, on_error:
     assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", "spec.size")])
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("on_error", ["fail", "ignore", "warn"])
+def test_an_object_that_is_too_large_for_the_store_is_the_function_s_failure(
+    api: Api, on_error: str, mode: str
+) -> None:
+    answer = api.post(WIDGETS, body(WIDGETS, "makes_it_too_large", f"{mode}{on_error}"))
+    if on_error == "fail":
+        assert (answer.status, answer.reason) == (500, "InternalError")
+        assert "has returned an object of 2000" in answer.message
+    else:
+        assert answer.ok()["spec"] == {"size": 5, "fixed": "a"}
+        assert len(answer.warnings) == (on_error == "warn")
+
+
 def failures(api: Api, extension: str, hook: str) -> tuple[float, float]:
     """Returns how often a function has failed, and how often that was ignored."""
     labels = {"extension": extension, "hook": hook}
@@ -215,6 +231,8 @@ def failures(api: Api, extension: str, hook: str) -> tuple[float, float]:
 
 def without_identity(stored: dict[str, Any]) -> dict[str, Any]:
     """Returns an object without what differs between two objects with the same contents."""
-    meta = {key: value for key, value in stored["metadata"].items() if key in ("annotations", "generation")}
+    meta = {key: value for key, value in stored["metadata"].items() if key not in IDENTITY}
+    meta["labels"] = {"case": meta["labels"]["case"]}
+    meta["managedFields"] = [{**each, "time": ""} for each in meta["managedFields"]]
     status = {} if "conditions" in stored.get("status", {}) else stored.get("status")
     return {**stored, "metadata": meta, "status": status}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,6 +31,7 @@ from apiserver.meta.errors import ApiError, BadRequest, InternalError, MadeInval
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.invalidating_changes import InvalidField
 from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.storage.interface import VALUE_BYTES_MAX
 
 if TYPE_CHECKING:
     from apiserver.extensions.host.inline import InlineFunction
@@ -247,7 +248,7 @@ def _call_now(
         write.attributes.remaining_s()
     subject = call.get("object")
     meta = None if is_copy or subject is None else subject["metadata"]
-    is_intact = False
+    is_intact, began = False, perf_counter()
     try:
         result, is_intact = function.call(call, encoded)
         # What the function has put into its result may be shared with others, too.
@@ -256,7 +257,7 @@ def _call_now(
     except HookFailed as failed:
         raise hook.failed(failed) from None
     finally:
-        write.inline_s += function.last_s
+        write.inline_s += perf_counter() - began
         if meta is not None and not is_intact and not _is_encoded(subject, encoded):
             before = orjson.loads(encoded)
             # The write path holds a reference to this dict.
@@ -288,6 +289,11 @@ def _turn(write: ReviewedWrite, index: int) -> str:
     """Returns the round and the index of a call, as annotations of audit events name them."""
     rounds = write.attributes.rounds
     return f"round_{int(rounds is not None and rounds.is_second)}_index_{index}"
+
+
+def _identity(hook: ExtensionHook, number: int) -> Hashable:
+    """Returns what a function has in common with the one that takes its place in a reload."""
+    return hook.extension, hook.info.name, number
 
 
 def _denied(hook: ExtensionHook, denial: Document) -> AdmissionDenied:
@@ -331,7 +337,7 @@ class MutatingExtension(ExtensionPlugin):
         """
         hook, (number, resource) = function.hook, matched[function]
         rounds = write.attributes.rounds
-        if rounds is not None and function in rounds.left_out:
+        if rounds is not None and rounds.left_out and _identity(hook, number) in rounds.left_out:
             return None
         if function.is_selective and not await self._is_called(function, write, resource):
             return None
@@ -340,7 +346,7 @@ class MutatingExtension(ExtensionPlugin):
         try:
             if inline is None:
                 result = await self._called_in_worker(hook, resource, write)
-            elif resource is write.shown_as_is and write.new is not None and not inline.info.wants:
+            elif resource is write.new_shown_as_is and not inline.info.wants:
                 result = _call_now(inline, hook, {"object": write.new}, write.hub_json(), write)
             else:
                 result = await self._called_inline(inline, hook, resource, write)
@@ -379,7 +385,8 @@ class MutatingExtension(ExtensionPlugin):
         if has_changed and rounds is not None:
             on_invalid = partial(self._made_invalid, hook, write, _turn(write, number))
             is_fatal = hook.info.on_error is OnError.FAIL
-            rounds.note(FunctionChange(before, write.hub_json(), function, self.name, is_fatal, on_invalid))
+            identity = _identity(hook, number)
+            rounds.note(FunctionChange(before, write.hub_json(), identity, self, is_fatal, on_invalid))
         return ReviewOutcome(answer.warnings, has_changed=has_changed)
 
     def _made_invalid(
@@ -393,7 +400,7 @@ class MutatingExtension(ExtensionPlugin):
         recorded = hook.invalid(f"{made}: {', '.join(each.without_values for each in shown_fields)}")
         shown = f"{hook} {made}: {', '.join(each.text for each in shown_fields)}"
         if hook.info.on_error is OnError.FAIL:
-            raise MadeInvalid.by(shown, str(recorded))
+            raise MadeInvalid(shown, str(recorded))
         return self._failed(HookFailed(shown, recorded.failure), hook, write, turn).warnings
 
 
@@ -413,6 +420,8 @@ async def _replaced(
         encoded = orjson.dumps(document)
     except orjson.JSONEncodeError:
         raise hook.invalid("has returned an object that is nested too deeply") from None
+    if len(encoded) > VALUE_BYTES_MAX >= len(write.hub_json()):
+        raise hook.invalid(f"has returned an object of {len(encoded)} bytes, more than {VALUE_BYTES_MAX}")
     size = max(size_class(len(encoded)), kind.size_of_defaults(encoded))
     try:
         document = await write.offload.run_begun(size, checked, document, kind)
@@ -466,7 +475,7 @@ class ValidatingExtension(ExtensionPlugin):
         try:
             if inline is None:
                 result = await self._called_in_worker(hook, resource, write)
-            elif resource is write.shown_as_is and write.new is not None and not inline.info.wants:
+            elif resource is write.new_shown_as_is and not inline.info.wants:
                 result = _call_now(inline, hook, {"object": write.new}, write.hub_json(), write)
             else:
                 result = await self._called_inline(inline, hook, resource, write)

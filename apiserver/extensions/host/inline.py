@@ -106,7 +106,6 @@ class InlineFunction:
 
     info: what the server knows of it. extension: the name of its extension.
     overruns: how often it has taken too long. is_too_slow: whether that was too often.
-    last_s: how long the last call took.
     """
 
     def __init__(
@@ -115,7 +114,6 @@ class InlineFunction:
         self.info = info
         self.overruns = 0
         self.is_too_slow = False
-        self.last_s = 0.0
         self._invocation = Invocation(hook, _no_api)
         # Most functions get the object, and return nothing: nothing else has to be prepared or read.
         self._plain = hook.function if self._invocation.takes_only_subject else None
@@ -157,7 +155,7 @@ class InlineFunction:
             found = failure(begun or self._begin(call, encoded), error)
         finally:
             watchdog.running = None
-            self.last_s = took_s = perf_counter() - began
+            took_s = perf_counter() - began
             self._metrics.durations[self._labels].observe(took_s)
             if took_s > self._timeout_s:
                 self._overran(took_s)

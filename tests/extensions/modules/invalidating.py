@@ -56,6 +56,11 @@ def removes_a_required_field(widget: Any) -> None:
 
 
 @mutates(WIDGETS)
+def makes_it_too_large(widget: Any) -> None:
+    widget["spec"]["fixed"] = "x" * 2_000_000
+
+
+@mutates(WIDGETS)
 def breaks_a_rule(widget: Any) -> None:
     widget["spec"]["most"] = 1
 

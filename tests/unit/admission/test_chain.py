@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from apiserver.admission.chain import (
+    CHANGES_BYTES_MAX,
     AdmissionAttributes,
     AdmissionChain,
     FunctionChange,
@@ -235,7 +236,7 @@ class Function(Changer):
             if function not in rounds.left_out:
                 self._calls.append(function)
                 failed = partial(self._failed, function)
-                rounds.note(FunctionChange(b"{}", b"{}", function, self.name, function == self.fatal, failed))
+                rounds.note(FunctionChange(b"{}", b"{}", function, self, function == self.fatal, failed))
         return ["of functions"]
 
     def _failed(self, function: str, fields: Sequence[InvalidField]) -> Sequence[str]:
@@ -259,7 +260,7 @@ async def test_mutation_resumes_without_the_functions_that_have_failed() -> None
     calls.clear()
     assert await admission.mutate({}, None, resumption) == ["g: a is wrong", "of functions"]
     last = admission.resumption({0: WRONG})
-    assert await admission.mutate({}, None, last) == ["g: a is wrong", "f: a is wrong", "of functions"]
+    assert await admission.mutate({}, None, last) == ["f: a is wrong", "of functions"]
     assert calls == ["f", "f has failed"]
     assert not admission.changes
 
@@ -303,6 +304,47 @@ async def test_what_was_called_before_the_functions_is_called_again_after_a_resu
     calls.clear()
     await admission.mutate({}, None, admission.resumption({1: WRONG}))
     assert calls == ["g has failed", "f", "due ['webhook']", "f"]
+
+
+class Late(Function):
+    """Calls its functions only when all plugins are called again."""
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str]:
+        assert attributes.rounds is not None
+        return await super().mutate(attributes, new, old) if attributes.rounds.is_second else ()
+
+
+async def test_all_are_called_again_after_a_resumption_if_what_came_before_wants_it() -> None:
+    calls: list[str] = []
+    plugins = [Recorder("first", calls, Operation.CREATE), Changer(calls), Function(calls)]
+    admission = AdmissionChain(plugins).admission_for(attributes())
+    await admission.mutate({}, None)
+    assert calls == ["first", "changer False", "f", "g", "first", "changer True", "f", "g"]
+    resumption = admission.resumption({1: WRONG})
+    calls.clear()
+    await admission.mutate({}, None, resumption)
+    assert calls == ["f", "first", "changer True", "f"]
+
+
+async def test_a_second_call_of_all_is_resumed_as_such_and_no_third_one_follows() -> None:
+    calls: list[str] = []
+    plugins = [Recorder("first", calls, Operation.CREATE), Changer(calls), Late(calls)]
+    admission = AdmissionChain(plugins).admission_for(attributes())
+    await admission.mutate({}, None)
+    assert calls == ["first", "changer False", "first", "changer True", "f", "g"]
+    resumption = admission.resumption({1: WRONG})
+    calls.clear()
+    await admission.mutate({}, None, resumption)
+    assert calls == ["f"]
+
+
+def test_changes_of_large_objects_are_noted_up_to_a_bound() -> None:
+    rounds, plugin, state = ReinvocationContext(), Plugin(), bytes(CHANGES_BYTES_MAX // 2)
+    for number in range(3):
+        rounds.note(FunctionChange(b"{}", state, number, plugin, False, lambda _: ()))
+    assert [each.function for each in rounds.changes] == [0, 1]
 
 
 async def test_another_attempt_at_a_write_begins_with_all_functions() -> None:

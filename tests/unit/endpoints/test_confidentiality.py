@@ -200,7 +200,7 @@ def test_details_of_no_object() -> None:
 
 
 def test_what_a_function_has_made_of_an_object_is_only_for_the_client() -> None:
-    error = MadeInvalid.by(f'extension "e": f has made it invalid: f: Invalid value: {MARK}', "f is invalid")
+    error = MadeInvalid(f'extension "e": f has made it invalid: f: Invalid value: {MARK}', "f is invalid")
     found = shown(error, has_copied=False)
     assert found.to_client is error
     assert found.recorded.message == "Internal error occurred: f is invalid"

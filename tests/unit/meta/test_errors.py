@@ -164,7 +164,7 @@ STATUSES: Final[dict[str, tuple[ApiError, int, str, str, Document | None]]] = {
     ),
     "a bug": (errors.InternalError("why"), 500, "InternalError", "why", None),
     "a function that makes an object invalid": (
-        errors.MadeInvalid.by("why", "why, without values"),
+        errors.MadeInvalid("why", "why, without values"),
         500,
         "InternalError",
         "Internal error occurred: why",
@@ -360,5 +360,5 @@ def test_what_a_storage_failure_looks_like(
 
 
 def test_what_a_function_has_made_of_an_object_is_recorded_without_values() -> None:
-    recorded = errors.MadeInvalid.by("why: 7", "why").to_record()
+    recorded = errors.MadeInvalid("why: 7", "why").to_record()
     assert (recorded.code, recorded.message) == (500, "Internal error occurred: why")

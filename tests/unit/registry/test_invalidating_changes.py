@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -24,7 +25,7 @@ class Change(NamedTuple):
 
 def states(*documents: Any) -> Sequence[Change]:
     """Changes from each state to the next one."""
-    encoded = [orjson.dumps(each) for each in documents]
+    encoded = [orjson.dumps({"metadata": {}, **each}) for each in documents]
     return [Change(*pair) for pair in pairwise(encoded)]
 
 
@@ -119,5 +120,36 @@ def test_what_happens_between_two_changes_is_caused_by_neither() -> None:
 
 def test_an_error_that_the_object_itself_does_not_have_has_another_cause() -> None:
     """As a conflict with another writer, or what a plugin checks."""
-    conflict = Conflict(GroupResource("", "widgets"), "a")
-    assert causes(states({"size": 1}, {"size": 2}), conflict, refusal_of) == {}
+    assert causes(states({"size": 1}, {"size": 2}), CONFLICT, refusal_of) == {}
+
+
+CONFLICT: Final = Conflict(GroupResource("", "widgets"), "a")
+
+
+@pytest.mark.parametrize("field", ["uid", "resourceVersion"])
+def test_a_conflict_is_caused_by_whoever_changes_what_the_client_expects(field: str) -> None:
+    changes = states({"metadata": {field: "1"}}, {"metadata": {field: "2"}})
+
+    def refused(document: Document) -> ApiError | None:
+        return CONFLICT if document["metadata"][field] == "2" else None
+
+    assert list(causes(changes, CONFLICT, refused)) == [0]
+
+
+def test_a_conflict_with_another_writer_costs_no_validation() -> None:
+    def asked(_: Document) -> ApiError | None:
+        raise AssertionError("validated")
+
+    expected = {"uid": "1", "resourceVersion": "1"}
+    changes = states({"metadata": expected}, {"metadata": {**expected, "labels": {"a": "b"}}})
+    assert causes(changes, CONFLICT, asked) == {}
+
+
+@pytest.mark.parametrize("text", ['"' * 200_000, '"a' * 100_000, '\\"' * 100_000, '"\\' * 100_000])
+def test_the_text_of_an_error_takes_linear_time(text: str) -> None:
+    def refused(_: Document) -> ApiError | None:
+        return BadRequest(text)
+
+    began = time.process_time()
+    assert causes(states({"size": 1}, {"size": 2}), BadRequest(text), refused) == {}
+    assert time.process_time() - began < 1.0

@@ -6,8 +6,10 @@ import copy
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
+import orjson
 import pytest
 
 from apiserver.load.size_class import SizeClass
@@ -82,6 +84,70 @@ class Plugins:
         if self.refuses == stage:
             raise Forbidden("refused")
         return [f"from {stage}"]
+
+
+class Invalidating(Plugins):
+    """Admission in which a function has failed, as it adds an invalid key.
+
+    Another function before it, which is in order, has the same plugin.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.resumed: list[Mapping[int, Sequence[InvalidField]]] = []
+
+    async def mutate(
+        self, new: Document | None, old: Document | None, resumption: Resumption | None = None
+    ) -> Sequence[str]:
+        assert new is not None
+        self.asked.append(("mutate", old is None))
+        states = [orjson.dumps(new)]
+        for key in ("sound", "in valid")[: 1 if resumption else 2]:
+            new["data"][key] = "yes"
+            states.append(orjson.dumps(new))
+        self.changes = [Change(*pair) for pair in pairwise(states)]
+        return ["from mutate", *(["f has failed"] if resumption else [])]
+
+    def resumption(self, causes: Mapping[int, Sequence[InvalidField]]) -> Resumption:
+        self.resumed.append(causes)
+        return Resumption()
+
+
+class Change(NamedTuple):
+    before: bytes
+    after: bytes
+
+
+@pytest.mark.parametrize("is_dry_run", [False, True], ids=["", "dry run"])
+@pytest.mark.parametrize("verb", ["create", "create under a generated name", "update"])
+async def test_a_write_is_stored_without_the_change_that_makes_the_object_invalid(
+    registry: Registry, verb: str, is_dry_run: bool
+) -> None:
+    """Warnings are told once each; those of the rounds before are kept."""
+    plugins = Invalidating()
+    request = REQUEST._replace(admission=plugins, options=WriteOptions(dry_run=is_dry_run))
+    if verb == "update":
+        await registry.create(REQUEST, ProposedObject(config_map(a="0")))
+        written = await registry.update(request, lambda found: ProposedObject(changed(found, a="1")))
+    else:
+        document = config_map(a="1")
+        if verb != "create":
+            request, document["metadata"] = request._replace(name=""), {"generateName": "a-"}
+        written = await registry.create(request, ProposedObject(document))
+    assert written.found.document()["data"] == {"a": "1", "sound": "yes"}
+    assert written.warnings == ["from mutate", "f has failed", "from validate"]
+    assert [list(each) for each in plugins.resumed] == [[1]]
+    assert [stage for stage, _ in plugins.asked] == ["mutate", "check", "mutate", "check", "validate"]
+
+
+async def test_the_client_s_own_mistake_is_no_change_s(registry: Registry) -> None:
+    plugins = Invalidating()
+    request = REQUEST._replace(admission=plugins)
+    with pytest.raises(Invalid) as refused:
+        await registry.create(request, ProposedObject(config_map(**{"al so": "1"})))
+    assert len(refused.value.errors) == 2
+    assert refused.value.warnings == ["from mutate"]
+    assert not plugins.resumed
 
 
 # ---- create
