@@ -14,7 +14,7 @@ from apiserver.cli.argument_parser import UsageError, add_output_option, path
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flag_sections.serving import ServingOptions
-from apiserver.cli.flag_values import bump_revision
+from apiserver.cli.flag_values import ETCD_TRANSPORTS, bump_revision
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.printing import print_json, print_lines
 from apiserver.storage.embedded import snapshot as embedded
@@ -48,7 +48,10 @@ snapshot restore` prints the etcdutl commands to run.
 _STATUS: Final = """
 Verifies the checksum of FILE, and prints a summary of the snapshot.
 """
-_STORE_FLAGS: Final = ("config", "data_dir", "etcd_servers", "etcd_cafile", "etcd_certfile", "etcd_keyfile")
+_STORE_FLAGS: Final = (
+    *("config", "data_dir", "etcd_servers", "etcd_cafile", "etcd_certfile", "etcd_keyfile"),
+    "etcd_transport",
+)
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -219,6 +222,11 @@ def parser() -> IntermixedParser:
         "--etcd-keyfile",
         metavar="FILE",
         help="The file that contains the private key for the certificate in --etcd-certfile.",
+    )
+    save.add_argument(
+        "--etcd-transport",
+        choices=ETCD_TRANSPORTS,
+        help="The client library for connections to etcd, as for the server.",
     )
     save.add_argument("--config", metavar="FILE", help="The YAML file that contains the server's flags.")
     save.add_argument("--force", action="store_true", help="Replace FILE if it exists.")

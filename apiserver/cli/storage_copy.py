@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from apiserver.cli.argument_parser import UsageError, add_output_option, path
-from apiserver.cli.flag_values import bump_revision, prefix, urls
+from apiserver.cli.flag_values import ETCD_TRANSPORTS, bump_revision, prefix, urls
 from apiserver.cli.printing import print_json, print_lines, print_warning
 from apiserver.golang.urls import redacted_urls
 from apiserver.storage import prefix_owner
@@ -105,6 +105,12 @@ def describe(parser: argparse.ArgumentParser) -> None:
                 f"--{side}-etcd-{name}", type=path, metavar="FILE", help=f"{text} in --{side}."
             )
     parser.add_argument(
+        "--etcd-transport",
+        choices=ETCD_TRANSPORTS,
+        default=ETCD_TRANSPORTS[0],
+        help="The client library for connections to etcd, as for the server. (default %(default)s)",
+    )
+    parser.add_argument(
         "--force",
         action="store_true",
         help="Before copying, delete all keys below --to-prefix in the --to store, including those of an "
@@ -172,6 +178,7 @@ class _Side(NamedTuple):
     """A store that the command line names.
 
     urls: of etcd; empty for the embedded store. tls: the paths of the CA, the certificate and the key.
+    transport: see --etcd-transport.
     name: for users, and for a copy that continues.
     """
 
@@ -179,6 +186,7 @@ class _Side(NamedTuple):
     urls: Sequence[str]
     prefix: str
     tls: Sequence[Path | None]
+    transport: str
     name: str
 
     @classmethod
@@ -186,16 +194,16 @@ class _Side(NamedTuple):
         """Returns what the flags of a side name. Raises UsageError."""
         values = vars(given)
         tls = [values[f"{side}_etcd_{name}"] for name in ("cafile", "certfile", "keyfile")]
-        keys_prefix = values[f"{side}_prefix"]
+        keys_prefix, transport = values[f"{side}_prefix"], given.etcd_transport
         if "://" not in text:
             if any(tls):
                 raise UsageError(f"storage copy: --{side} {text} is not etcd, so it cannot have certificates")
-            return cls(Path(text), (), keys_prefix, tls, str(Path(text).absolute()))
+            return cls(Path(text), (), keys_prefix, tls, transport, str(Path(text).absolute()))
         try:
             found = urls(text)
         except (argparse.ArgumentTypeError, ValueError) as error:
             raise UsageError(f"storage copy: --{side}: {error}") from None
-        return cls(Path(), found, keys_prefix, tls, redacted_urls(",".join(sorted(found))))
+        return cls(Path(), found, keys_prefix, tls, transport, redacted_urls(",".join(sorted(found))))
 
     def open_etcd(self) -> EtcdStore:
         """Returns the store of etcd. Raises CopyError."""
@@ -203,7 +211,8 @@ class _Side(NamedTuple):
         from apiserver.storage.etcd import EtcdClient, EtcdStore, Tls
 
         try:
-            return EtcdStore(EtcdClient(self.urls, Tls(*self.tls)), prefix=self.prefix)
+            client = EtcdClient(self.urls, Tls(*self.tls), transport=self.transport)
+            return EtcdStore(client, prefix=self.prefix)
         except (OSError, ValueError) as error:
             raise CopyError(str(error)) from None
 

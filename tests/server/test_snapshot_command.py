@@ -19,6 +19,7 @@ from typing import Any, Final
 import grpc.aio
 import pytest
 
+from apiserver.cli.flag_values import ETCD_TRANSPORTS
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
 from tests.server.test_process import CONFIGMAPS, run, write
 from tests.storage.test_snapshot import more_than
@@ -269,7 +270,8 @@ def test_a_running_server_is_not_restored_over(tmp_path: Path, stopped: Path) ->
 
 
 @pytest.mark.etcd
-def test_a_server_on_etcd(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ETCD_TRANSPORTS)
+def test_a_server_on_etcd(tmp_path: Path, transport: str) -> None:
     """Over TLS with a client certificate: the flags are the server's."""
     authority = Authority(tmp_path / "tls")
     ours = authority.issue("client")
@@ -279,6 +281,7 @@ def test_a_server_on_etcd(tmp_path: Path) -> None:
             f"--etcd-cafile={ours.ca}",
             f"--etcd-certfile={ours.certificate}",
             f"--etcd-keyfile={ours.key}",
+            f"--etcd-transport={transport}",
         )
         saved = tmp_path / "saved.db"
         with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from apiserver.cli.flag_values import ETCD_TRANSPORTS
 from apiserver.meta.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.storage.embedded import EmbeddedStore
@@ -53,7 +54,8 @@ def refused(*arguments: object, code: int = 1) -> str:
     return end.stderr
 
 
-def test_a_server_moves_to_etcd_and_back(tmp_path: Path, own_etcd: EtcdProcess) -> None:
+@pytest.mark.parametrize("transport", ETCD_TRANSPORTS)
+def test_a_server_moves_to_etcd_and_back(tmp_path: Path, own_etcd: EtcdProcess, transport: str) -> None:
     """Objects, tokens and certificates stay; resourceVersions rise; clients list again."""
     one = ServerProcess(tmp_path / "one")
     with one, Api(one) as api:
@@ -66,7 +68,8 @@ def test_a_server_moves_to_etcd_and_back(tmp_path: Path, own_etcd: EtcdProcess) 
         assert "in use by another server" in refused("--from", one.data_dir, "--to", own_etcd.url)
         one.stop()
 
-    moved = copy("--from", one.data_dir, "--to", own_etcd.url)
+    by = f"--etcd-transport={transport}"
+    moved = copy("--from", one.data_dir, "--to", own_etcd.url, by)
     highest = int(before["metadata"]["resourceVersion"])
     assert moved["revision"] > moved["sourceRevision"] >= highest
     assert moved["keys"] > 300
@@ -81,7 +84,7 @@ def test_a_server_moves_to_etcd_and_back(tmp_path: Path, own_etcd: EtcdProcess) 
         on_etcd.stop()
 
     (on_etcd.data_dir / "store").rename(tmp_path / "old")
-    back = copy("--from", own_etcd.url, "--to", one.data_dir)
+    back = copy("--from", own_etcd.url, "--to", one.data_dir, by)
     assert back["revision"] > int(middle["metadata"]["resourceVersion"])
     again = ServerProcess(one.data_dir)
     with again, Api(again) as api:
