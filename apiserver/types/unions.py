@@ -70,7 +70,8 @@ def tag_of(models: Sequence[Mapping[str, Sequence[Any]]]) -> str | None:
     """Returns the first field that tells models apart, if there is one. Objects must have it, whatever its
     default.
 
-    models: the fields of each that are enumerations, with their values, all of one type.
+    It is an enumeration in all models, with different values of one type. models: the enumerations of each,
+    by field.
     """
     for name in models[0]:
         values = [value for fields in models for value in fields.get(name, ())]

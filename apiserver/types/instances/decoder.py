@@ -139,9 +139,9 @@ def _enumerations(model: Model | None) -> Mapping[str, Sequence[Any]]:
     for field in () if model is None else model.fields:
         bare = field.form.bare
         if get_origin(bare) is Literal:
-            found[field.name] = get_args(bare)
+            found[field.name] = [_json_value(each) for each in get_args(bare)]
         elif isinstance(bare, type) and issubclass(bare, enum.Enum):
-            found[field.name] = [each.value for each in bare]
+            found[field.name] = [*map(_json_value, bare)]
     return found
 
 
@@ -155,11 +155,16 @@ def _given(field: Field, value: Mapping[str, Any], path: str) -> Any:
 
 def _one_of(members: Sequence[Any], value: Any, path: str) -> Any:
     """Returns the member of an enumeration that JSON stands for."""
-    shown = [each.value if isinstance(each, enum.Enum) else each for each in members]
+    shown = [*map(_json_value, members)]
     for member, each in zip(members, shown, strict=True):
         if same(each, value):
             return member
     raise InvalidObject(path, f"must be one of {', '.join(map(repr, shown))}", is_of_another=True)
+
+
+def _json_value(member: Any) -> Any:
+    """Returns what stands for a member of an enumeration in JSON."""
+    return member.value if isinstance(member, enum.Enum) else member
 
 
 def _wrong(path: str, expected: str, value: Any) -> InvalidObject:

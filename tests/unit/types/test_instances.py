@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import enum
 import ipaddress
 import time
 import uuid
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from apiserver.types import Doc, crd
 from apiserver.types.errors import InvalidObject
 from apiserver.types.instances import InstanceDecoder, InstanceEncoder, with_changes
+from tests.unit.types.checks import field_schema
 from tests.unit.types.random_models import KINDS, RandomModel, hint_of, models, values
 from tests.unit.types.shop import dataclass_shop, msgspec_shop, pydantic_shop, typed_dict_shop
 
@@ -368,13 +370,30 @@ class Net:
     kind: Literal["net"] = "net"
 
 
+class Kind(enum.Enum):
+    NET = "net"
+
+
+@dataclass
+class OtherNet:
+    kind: Literal[Kind.NET] = Kind.NET
+
+
+@dataclass
+class OtherDevice:
+    of: Disk | OtherNet
+
+
 @dataclass
 class Device:
     of: Annotated[Disk, Doc("A disk.")] | Annotated[Net, Doc("A network.")]
 
 
-def test_an_object_of_a_union_needs_its_tag_though_that_has_a_default() -> None:
+@pytest.mark.parametrize("device", [Device(Net()), OtherDevice(OtherNet())], ids=["text", "enumeration"])
+def test_an_object_of_a_union_needs_its_tag_though_that_has_a_default(device: Any) -> None:
     """As the schema says: with the default of one class, it would be an object of that."""
-    assert InstanceDecoder().decode(Device, {"of": {"kind": "net"}}) == Device(Net())
+    decoder, cls = InstanceDecoder(), type(device)
+    assert field_schema(cls)["properties"]["of"]["required"] == ["kind"]
+    assert decoder.decode(cls, {"of": {"kind": "net"}}) == device
     with pytest.raises(InvalidObject, match=r"^of\.kind is required"):
-        InstanceDecoder().decode(Device, {"of": {"size": 3}})
+        decoder.decode(cls, {"of": {"size": 3}})
