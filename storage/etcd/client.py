@@ -50,6 +50,8 @@ WATCH_WINDOW_BYTES: Final = 64 * 1024
 # Without it a watch on a member that lost its leader stays silent; with it, it ends in some seconds.
 _REQUIRE_LEADER: Final = (("hasleader", "true"),)
 _USER_AGENT: Final = "apiserver"
+# Codes of calls that etcd may not have responded to.
+_WITHOUT_RESPONSE: Final = (Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE)
 _READ_NOTHING: Final = pb.RangeRequest(key=b"\0", count_only=True)
 
 HTTP2: Final = "http2"
@@ -275,16 +277,18 @@ class EtcdClient:
             except RpcError as error:
                 raise self._storage_error(0, error) from error
         uncalled = self._failover_order()
-        calls, repeatable, silent = dict[asyncio.Task[Response], int](), set(uncalled), dict[int, float]()
+        calls, repeatable, silent = dict[asyncio.Task[Response], int](), set(uncalled), set[int]()
+        called_at: dict[int, float] = {}
         try:
             while uncalled or calls:
                 if uncalled:
                     endpoint = uncalled.pop(0)
+                    called_at[endpoint] = asyncio.get_running_loop().time()
                     calls[asyncio.create_task(self._call(endpoint, call), name="etcd-call")] = endpoint
                 done = await self._first_ended(calls, patience_s if uncalled else None)
                 if not done:
                     self._fail_over_from(endpoint, self._silence_of(endpoint))
-                    silent[endpoint] = asyncio.get_running_loop().time() - patience_s
+                    silent.add(endpoint)
                 for each in done:
                     responding = calls.pop(each)
                     try:
@@ -300,8 +304,8 @@ class EtcdClient:
                     else:
                         if silent:
                             self._current = responding
-                            uncertain = silent.keys() & calls.values()
-                            self._give_up_watches({each: silent[each] for each in uncertain})
+                            uncertain = silent.intersection(calls.values())
+                            self._give_up_watches({each: called_at[each] for each in uncertain})
                         return response
             raise failure from cause
         finally:
@@ -381,6 +385,10 @@ class EtcdClient:
             response = await call(self._open_channel(endpoint))
         except CallEnded:
             raise _closed(is_write=is_write) from None
+        except RpcError as error:
+            if error.code not in _WITHOUT_RESPONSE:
+                self._responded_at[endpoint] = asyncio.get_running_loop().time()
+            raise
         self._responded_at[endpoint] = asyncio.get_running_loop().time()
         self._log_failover(endpoint)
         return response

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.errors import StorageError, StorageUnavailable
 from apiserver.storage.etcd import EtcdClient, EtcdStore
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
 from apiserver.storage.etcd.call_timeouts import TICK_S
@@ -28,6 +28,7 @@ LONG_S: Final = 2 * (SILENCE_MAX_S + TICK_S)
 
 ServicerContext = grpc.aio.ServicerContext[pb.WatchRequest, pb.WatchResponse]
 Responses = AsyncIterator[pb.WatchResponse]
+Read = Callable[[pb.RangeRequest, Any], Awaitable[pb.RangeResponse]]
 CREATION: Final = pb.WatchRequest(create_request=pb.WatchCreateRequest(key=KEY))
 CREATED: Final = pb.WatchResponse(created=True)
 
@@ -78,13 +79,18 @@ class WatchServer:
     """An etcd that has nothing but its status and a watch.
 
     has_status: whether it responds to a call for the status. peers: the addresses from which watches were
-    opened.
+    opened. was_asked: whether there was such a call. read: responds to reads of keys.
     """
 
     def __init__(
-        self, respond: Callable[[AsyncIterator[pb.WatchRequest]], Responses], *, has_status: bool = True
+        self,
+        respond: Callable[[AsyncIterator[pb.WatchRequest]], Responses],
+        *,
+        has_status: bool = True,
+        read: Read | None = None,
     ) -> None:
         self.peers: set[str] = set()
+        self.was_asked = asyncio.Event()
         self._respond = respond
         self._has_status = has_status
         self._server = grpc.aio.server()
@@ -98,6 +104,11 @@ class WatchServer:
             "Watch": {"Watch": method},
             "Maintenance": {"Status": status},
         }
+        if read is not None:
+            reading = grpc.unary_unary_rpc_method_handler(
+                read, pb.RangeRequest.FromString, pb.RangeResponse.SerializeToString
+            )
+            handlers["KV"] = {"Range": reading}
         self._server.add_generic_rpc_handlers(
             [
                 grpc.method_handlers_generic_handler(f"etcdserverpb.{name}", its)
@@ -114,6 +125,7 @@ class WatchServer:
         await self._server.stop(None)
 
     async def _status(self, request: pb.StatusRequest, context: object) -> pb.StatusResponse:
+        self.was_asked.set()
         if not self._has_status:
             await asyncio.sleep(WITHIN_S)
         return pb.StatusResponse(version="3.6.0")
@@ -230,6 +242,39 @@ async def test_a_watch_whose_bytes_come_stays_when_a_call_is_not_answered(open_c
                 assert await call.read()
             for _ in range(5):
                 assert await call.read()
+
+
+async def finds_nothing(request: pb.RangeRequest, context: Any) -> pb.RangeResponse:
+    return pb.RangeResponse()
+
+
+async def refuses(request: pb.RangeRequest, context: Any) -> pb.RangeResponse:
+    await context.abort(grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
+    raise AssertionError
+
+
+@pytest.mark.parametrize("read", [finds_nothing, refuses])
+async def test_a_watch_stays_on_a_member_that_has_responded_to_another_call_since(
+    open_client: OpenClient, read: Read
+) -> None:
+    async with (
+        WatchServer(never, has_status=False, read=read) as slow,
+        WatchServer(at_once) as other,
+        asyncio.timeout(WITHIN_S),
+    ):
+        client = open_client(slow, other)
+        async with client.watch(0) as call:
+            await call.write(CREATION)
+            await call.read()
+            reading = asyncio.ensure_future(call.read())
+            asking = asyncio.ensure_future(client.status())
+            await slow.was_asked.wait()
+            with suppress(StorageError):
+                await client.range(pb.RangeRequest(key=b"a"))
+            await asking
+            await asyncio.wait([reading], timeout=TICK_S)
+            assert not reading.done()
+            reading.cancel()
 
 
 async def test_a_request_for_progress_that_etcd_has_dropped_ends_no_watch(open_client: OpenClient) -> None:
