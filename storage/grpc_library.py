@@ -1,6 +1,7 @@
 """gRPC's own library, with the settings that it reads from the environment when it is imported.
 
-Whatever uses it imports it from here. The server imports it only for KMS plugins and `--etcd-transport=grpc`.
+Whatever uses it imports it from here, or imports this module first. The server imports it only for KMS
+plugins, for traces and with `--etcd-transport=grpc`.
 """
 
 import os

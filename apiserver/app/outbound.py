@@ -93,6 +93,7 @@ def _open_tracer(core: Core) -> OpenTelemetryTracer | None:
     tracing = core.config.logs.tracing
     if tracing is None:
         return None
+    import apiserver.storage.grpc_library  # noqa: F401  before the exporter imports gRPC
     from apiserver.tracing.open_telemetry import OpenTelemetryTracer
 
     return OpenTelemetryTracer(

@@ -1,4 +1,4 @@
-"""Calls a KMS plugin over its socket; beside `etcd.grpc_channel` the only module that uses gRPC's library."""
+"""Calls a KMS plugin over its socket."""
 
 from __future__ import annotations
 

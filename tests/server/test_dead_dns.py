@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from apiserver.storage.etcd.client import TRANSPORTS
+from tests.server.test_tracing import SAMPLED, Collector
 from tests.support.api import Api
 from tests.support.dead_dns import NAME, NotPossibleHere, dead_dns
 from tests.support.etcd_process import wheel_etcd
@@ -47,6 +48,22 @@ def test_a_server_starts(tmp_path: Path, environment: Mapping[str, str], transpo
         )
         with server.start(), Api(server) as api:
             assert api.get("/readyz").status == 200
+
+
+def test_a_server_sends_traces(tmp_path: Path, environment: Mapping[str, str]) -> None:
+    """The name of the collector is in /etc/hosts, too."""
+    configuration = tmp_path / "tracing.yaml"
+    with Collector() as collector:
+        configuration.write_text(
+            "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n"
+            f"endpoint: {NAME}:{collector.port}\n"
+        )
+        flag = f"--tracing-config-file={configuration}"
+        server = ServerProcess(tmp_path / "data", flag, module=MODULE, environment=environment)
+        with server.start(), Api(server) as api:
+            api.get("/api/v1/nodes", headers={"traceparent": SAMPLED, "Audit-Id": "traced"}).ok()
+            request, _ = collector.of_request("traced")
+    assert request.name == "GET /api/v1/nodes"
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
