@@ -11,8 +11,12 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import repeat, starmap
-from typing import Any
+from itertools import count, repeat, starmap
+from operator import itemgetter
+from typing import Any, Final
+
+# How many objects are looked at without a switch of threads.
+PART: Final = 10_000
 
 
 def tracked_count(generation: int | None = None) -> int:
@@ -20,9 +24,21 @@ def tracked_count(generation: int | None = None) -> int:
     return next(map(len, iter(partial(gc.get_objects, generation), None)))
 
 
-def tracked_sizes(generation: int | None = None) -> Sequence[tuple[type, int]]:
-    """Returns the type and the bytes of each tracked object, without those of what it refers to."""
-    found = iter(partial(gc.get_objects, generation), None)
+def tracked_sizes(generation: int | None = None) -> Iterator[tuple[type, int]]:
+    """Yields the type and the bytes of each tracked object, without those of what it refers to.
+
+    Looks at `PART` objects at a time, so that other threads go on. What is made or freed meanwhile may hide
+    some objects, or show them twice.
+    """
+    for number in count():
+        part = _sizes_of_part(generation, slice(number * PART, (number + 1) * PART))
+        yield from part
+        if len(part) < PART:
+            return
+
+
+def _sizes_of_part(generation: int | None, part: slice) -> Sequence[tuple[type, int]]:
+    found = map(itemgetter(part), iter(partial(gc.get_objects, generation), None))
     getters: Iterator[Any] = repeat((type, partial(sys.getsizeof, default=0)))
     over: Iterator[Any] = repeat(map)
     # For each list of objects, two maps over it, side by side.
