@@ -55,5 +55,6 @@ def track_expiry(config: Config) -> CertificateExpiry:
             raise CannotStart(str(error)) from None
         note(flag, content)
         if option in _OF_ETCD and config.storage.etcd_transport == flag_values.ETCD_TRANSPORTS[0]:
-            watched.append(WatchedFiles(f"expiry of {flag}", [path], [content], partial(apply, flag)))
+            otherwise = "connections to etcd that begin from now on may fail"
+            watched.append(WatchedFiles(flag, [path], [content], partial(apply, flag), otherwise=otherwise))
     return CertificateExpiry(watched, expirations)

@@ -57,6 +57,7 @@ class WatchedFiles:
         apply: Apply,
         *,
         observe: Callable[[bool], None] = lambda is_applied: None,
+        otherwise: str = "keeping the previous configuration",
         interval_s: float = INTERVAL_S,
     ) -> None:
         """what: the name of the files in the log.
@@ -65,9 +66,10 @@ class WatchedFiles:
         apply: awaited on the event loop with the new contents, one call after the other. The text of OSError
             and ValueError is logged, so it must not contain secrets.
         observe: called after each change with whether it was applied.
+        otherwise: what the log says that happens if the new contents are refused.
         """
         self._what, self._paths = what, tuple(paths)
-        self._apply, self._observe = apply, observe
+        self._apply, self._observe, self._otherwise = apply, observe, otherwise
         self._interval_s = interval_s
         self._rounds_between_readings = max(1, round(REREAD_S / interval_s))
         # What the user of the files has, or has last refused.
@@ -147,9 +149,7 @@ class WatchedFiles:
         if reason == self._complaint:
             return False
         self._complaint = reason
-        log.error(
-            "%s: cannot use the changed files; keeping the previous configuration: %s", self._what, reason
-        )
+        log.error("%s: cannot use the changed files; %s: %s", self._what, self._otherwise, reason)
         self._observe(False)
         return True
 

@@ -87,7 +87,7 @@ async def test_a_file_that_becomes_invalid_changes_nothing_and_is_logged(
     assert found.expirations == before
     assert caplog.messages
     for text in caplog.messages:
-        assert "cannot use the changed files; keeping the previous configuration" in text
+        assert "cannot use the changed files; connections to etcd that begin from now on may fail" in text
 
 
 def test_a_server_without_such_files_watches_none() -> None:
