@@ -17,7 +17,7 @@ basic workloads, `applies` those of server-side apply, `custom_resources` those 
 `collecting` those of what goes with its owner or namespace, `admission` what webhooks and policies cost,
 `workers` what a second process adds, `features` what auditing, fairness, authorization and encryption cost,
 `forks` what tests wait for that start, fork and reset a server in their process, and what a thousand servers
-leave there.
+leave there. `console` has what a visitor of the console waits for.
 `report` prints the results, and `bodies` has the objects that are created. `fan_out` has one writer and many
 watches, which `watch_clients` reads in a process of its own; `ping` measures how long other requests wait.
 """

@@ -16,6 +16,7 @@ from benchmarks import report, workloads
 from benchmarks.admission import admission
 from benchmarks.applies import apply_workload
 from benchmarks.collecting import collect
+from benchmarks.console import console
 from benchmarks.custom_resources import custom_resources
 from benchmarks.encodings import encodings, openapi
 from benchmarks.extensions import extensions
@@ -31,6 +32,7 @@ WORKLOADS = {
     "admission": admission,
     "apply": apply_workload,
     "collect": collect,
+    "console": console,
     "custom": custom_resources,
     "extensions": extensions,
     "features": features,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import pytest
 
 from apiserver.testing import ApiServer
-from tests.console.tour import DEPLOYMENTS, STOPS, show
+from tests.console.tour import DEPLOYMENTS, HEIGHT, STOPS, WIDTH, make_pictures, show
 from tests.support.api import Api
 from tests.support.chromium import Browser, Page, Visit
 from tests.support.definitions import define, definition, new_group
@@ -59,6 +61,15 @@ async def test_each_page_can_be_used_by_everybody(browser: Browser, server: Serv
         assert {name: faults for name, faults in found.items() if faults} == {}
         assert visit.faults == []
         assert visit.foreign == []
+
+
+async def test_the_pictures_of_all_pages(browser: Browser, server: ServerProcess, tmp_path: Path) -> None:
+    """Those of the documentation are made so: `python -m tests.console.tour`."""
+    await make_pictures(browser, server, tmp_path)
+    made = {path.stem: path.read_bytes() for path in tmp_path.iterdir()}
+    assert made.keys() == STOPS.keys()
+    assert {struct.unpack(">II", content[16:24]) for content in made.values()} == {(WIDTH, HEIGHT)}
+    assert len({*made.values()}) == len(STOPS), "each page looks different"
 
 
 async def open_login(visit: Visit) -> None:

@@ -9,15 +9,17 @@ import asyncio
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tests.support.api import Api
-from tests.support.chromium import Page, Visit, chromium
+from tests.support.chromium import Browser, Page, Visit, chromium
 from tests.support.definitions import define, definition, version
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "operating" / "console"
+WIDTH: Final = 1040
+HEIGHT: Final = 640
 FLAGS: Final = ("--history", "--simulate-nodes=2", "--simulate-workloads", "--enable-fault-injection")
 
 _LABELS: Final = {"app": "web"}
@@ -98,21 +100,26 @@ async def show(visit: Visit, name: str) -> Page:
     return visit.page
 
 
-async def _make_pictures() -> None:
-    size: Any = {"width": 1040, "height": 640}
+async def make_pictures(browser: Browser, server: ServerProcess, directory: Path) -> None:
+    """Makes a picture of each page of a server with something to see."""
+    async with Visit(browser, server, viewport={"width": WIDTH, "height": HEIGHT}) as visit:
+        await visit.log_in()
+        for name in STOPS:
+            page = await show(visit, name)
+            await page.locator(".connection.live").wait_for()
+            await visit.picture(directory / f"{name}.png")
+
+
+async def _main() -> None:
     with (
         tempfile.TemporaryDirectory() as directory,
         ServerProcess(Path(directory) / "data", *FLAGS) as server,
         Api(server) as api,
     ):
         furnish(api)
-        async with chromium() as browser, Visit(browser, server, viewport=size) as visit:
-            await visit.log_in()
-            for name in STOPS:
-                page = await show(visit, name)
-                await page.locator(".connection.live").wait_for()
-                await visit.picture(PICTURES / f"{name}.png")
+        async with chromium() as browser:
+            await make_pictures(browser, server, PICTURES)
 
 
 if __name__ == "__main__":
-    asyncio.run(_make_pictures())
+    asyncio.run(_main())

@@ -34,6 +34,19 @@ from apiserver.cli.conformance.conversations import Recordings
 recordings = Recordings()
 print(*recordings.names, recordings.replayer().Run.__name__)
 """
+# Prints where the package is, and the checksums of the console's page and of what it loads at once.
+CONSOLE: Final = """
+import apiserver, pathlib, re, ssl, urllib.request, zlib
+from apiserver.testing import ApiServer
+with ApiServer(flags=["--console"]) as server:
+    trusted = ssl.create_default_context(cafile=server.ca)
+    def get(name):
+        return urllib.request.urlopen(f"{server.url}/console/{name}", context=trusted).read()
+    page = get("")
+    print(pathlib.Path(apiserver.__file__).parents[1])
+    for name in ["", *re.findall(rb'(?:href|src)="([^"/]+)"', page)]:
+        print(zlib.crc32(get(name if isinstance(name, str) else name.decode())))
+"""
 # What pip says where no registry answers, which says nothing about the package.
 NO_REGISTRY: Final = re.compile("Could not find a version|No matching distribution|Could not fetch")
 # A module, or a package, of the user, which has nothing that ours has.
@@ -138,6 +151,18 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_has_the_recorded_conversations(installed: Path, tmp_path: Path) -> None:
     at_installed = f"import sys; sys.path.insert(0, {str(installed)!r})\n"
     assert run(["-c", at_installed + CONVERSATIONS], tmp_path).split() == [*Recordings().names, "Run"]
+
+
+def test_it_serves_the_console(installed: Path, tmp_path: Path) -> None:
+    """The page, its style and its modules are as this folder has them: there is no build step."""
+    shown = []
+    for folder in (installed, ROOT):
+        at_folder = f"import sys; sys.path.insert(0, {str(folder)!r})\n"
+        where, *checksums = run(["-P", "-c", at_folder + CONSOLE], tmp_path).splitlines()
+        assert where == str(folder)
+        shown.append(checksums)
+    assert len(shown[0]) == 4, "the page, its icon, its style and its modules"
+    assert shown[0] == shown[1]
 
 
 # ---- in each Python
