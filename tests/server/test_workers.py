@@ -41,6 +41,7 @@ _numbers: Final = itertools.count(1)
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdProcess) -> Iterator[ServerProcess]:
     """Two workers that nobody may kill."""
+    # The workers must agree on the port, too, if the kernel chooses it.
     flags = ("--secure-port=0", f"--disabled-metrics={DISABLED}")
     with two_workers(tmp_path_factory.mktemp("workers"), etcd, *flags) as server:
         yield server

@@ -45,7 +45,8 @@ class ServerProcess:
     imported, which takes a sixth of the processor time.
     environment: more variables for an interpreter of its own.
     searched: where secrets are told of that the server has written to its logs.
-    url and kubeconfig are what the `ready` line says; the port is reserved, and stays the same over restarts.
+    url and kubeconfig are what the `ready` line says. The port is reserved, and stays the same over restarts,
+    unless a flag names another one.
     """
 
     def __init__(
