@@ -14,8 +14,8 @@ WEBHOOKS_MAX: Final = 1_000
 
 
 class FailureLog:
-    """Logs the first failure of a webhook at once, then at most one line per `INTERVAL_S`, with the number of
-    failures that were not logged.
+    """Logs the first failure of a webhook at once, then at most one failure per `INTERVAL_S`, with the number
+    of failures that were not logged.
 
     When it responds again, another line says so. A webhook that fails now and then has at most one line of
     each kind in an interval.
@@ -26,7 +26,7 @@ class FailureLog:
 
     def __init__(self, log: logging.Logger, level: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._level, self._clock = log, level, clock
-        self._outages: dict[Hashable, _Outage] = {}
+        self._outages: dict[Hashable, _WebhookState] = {}
 
     def failed(self, webhook: Hashable, message: str) -> None:
         """A call has failed. webhook: its key, the same in each call."""
@@ -57,20 +57,21 @@ class FailureLog:
                 self._log.warning("%s responds%s", what, omitted)
             del self._outages[webhook]
 
-    def _added(self, webhook: Hashable, now: float) -> _Outage:
+    def _added(self, webhook: Hashable, now: float) -> _WebhookState:
         if len(self._outages) >= WEBHOOKS_MAX:
             # Without those that have not failed for an interval, such as deleted ones.
             self._outages = {
                 each: outage for each, outage in self._outages.items() if now - outage.failed_at < INTERVAL_S
             }
         key = webhook if len(self._outages) < WEBHOOKS_MAX else None
-        return self._outages.setdefault(key, _Outage(now))
+        return self._outages.setdefault(key, _WebhookState(now))
 
 
-class _Outage:
-    """The failures of a webhook, and its responses between them.
+class _WebhookState:
+    """How a webhook has failed and responded lately.
 
-    is_open: whether the last line says that it fails. has_responded: whether it has since its last failure.
+    is_open: whether the last line says that it fails. has_responded: whether it has responded since its last
+    failure.
     """
 
     __slots__ = ("began_at", "failed_at", "has_responded", "is_open", "logged_at", "omitted")
