@@ -37,8 +37,8 @@ from apiserver.tracing.request_trace import record
 
 # Resources with subresource and operation whose plugins are cached.
 CACHED_MAX: Final = 4_096
-# The states of one object that are kept until it is known to be valid, in bytes. The changes after those are
-# not noted: an object that is invalid then is refused as that of the client.
+# The states of one object that are kept until it is known to be valid, in bytes. Later changes are not noted:
+# if one of them makes the object invalid, it is refused as if the client had done so.
 CHANGES_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
@@ -184,21 +184,24 @@ class ReinvocationContext:
         that are not called.
     """
 
-    __slots__ = ("_by_plugin", "_start", "changes", "is_second", "is_wanted", "left_out")
+    __slots__ = ("_by_plugin", "_noted_bytes", "_start", "changes", "is_second", "is_wanted", "left_out")
 
     def __init__(self, left_out: Collection[Hashable] = ()) -> None:
         self.is_second = False
         self.is_wanted = False
         self.left_out = left_out
         self.changes: Sequence[FunctionChange] = ()
+        self._noted_bytes = 0
         self._start: ReinvocationContext | None = None  # before the first change
         self._by_plugin: dict[Plugin, PluginReinvocations] = {}
 
     def note(self, change: FunctionChange) -> None:
-        """Note a change by a function, unless all are too large to be kept."""
+        """Note a change by a function, unless all states would then exceed `CHANGES_BYTES_MAX`."""
         if self._start is None:
             self._start = self._copy(self.left_out)
-        if sum(len(each.after) for each in self.changes) + len(change.after) <= CHANGES_BYTES_MAX:
+        is_known = bool(self.changes) and change.before is self.changes[-1].after
+        self._noted_bytes += len(change.after) + (0 if is_known else len(change.before))
+        if self._noted_bytes <= CHANGES_BYTES_MAX:
             self.changes = [*self.changes, change]
 
     def resumed(self, failed: Collection[Hashable]) -> ReinvocationContext:
@@ -223,8 +226,8 @@ class ReinvocationContext:
 class FunctionChange(NamedTuple):
     """A change of an object by a function that has failed if the object is invalid because of it.
 
-    before, after: see `registry.invalidating_changes.ObjectChange`. function: what identifies it, also after
-    a reload. plugin: calls the function. is_fatal: whether the write fails then. on_invalid: returns
+    before, after: see `registry.invalidating_changes.ObjectChange`. function: identifies it, also after a
+    reload. plugin: calls the function. is_fatal: whether the write fails then. on_invalid: returns
     warnings, or raises the ApiError that refuses the write.
     """
 
@@ -448,7 +451,8 @@ class ApplicablePlugins:
             return await mutation.run(self._attributes, new, old)
         self.changes = ()
         first, rounds, warnings = mutation, ReinvocationContext(), list[str]()
-        if isinstance(resumption, ResumedRounds):
+        if resumption is not None:
+            assert isinstance(resumption, ResumedRounds)
             first, rounds = mutation.beginning_at(resumption.plugin), resumption.rounds
             warnings += resumption.warnings
         self._rounds, attributes = rounds, self._attributes.with_rounds(rounds)

@@ -20,8 +20,8 @@ from apiserver.meta.vocabulary import Document
 
 # The field that is reported for errors without one, such as that of a changed namespace.
 _METADATA: Final = "metadata"
-# What may differ in an error though its reason is the same: an item's index, and values in texts. Those that
-# were truncated have no end. It never fails after a quote, so that it is linear.
+# What may differ in an error though its reason is the same: an item's index, and values in texts. A truncated
+# value has no closing quote. The pattern never backtracks, so it takes linear time.
 _VARYING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|\d+', re.DOTALL)
 # What a conflict may be about: the object that the client expects.
 _IDENTITY: Final = ("uid", "resourceVersion")
@@ -83,6 +83,9 @@ def causes(
             found = count(change.before)
             if found - before:  # Caused by something other than a function, such as a webhook.
                 return {}
+            for kind, indices in by_kind.items():
+                if not found[kind]:
+                    indices.clear()
             before = found
         after = last if change is changes[-1] else count(change.after)
         for kind, indices in by_kind.items():

@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
@@ -34,7 +34,7 @@ from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
 from apiserver.registry.field_manager_conversions import run_converting
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.invalidating_changes import InvalidField, causes
+from apiserver.registry.invalidating_changes import causes
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.results import WriteResult
 from apiserver.registry.stored_object import StoredObject
@@ -144,7 +144,7 @@ class WritePath:
                     created = await create(request, document, size)
                     break
                 except ApiError as refused:
-                    resumption = await self._resumption(request, document, None, size, refused)
+                    resumption = await self._resumption(request, document, None, refused)
         except ApiError as refused:
             refused.add_warnings([*proposed.warnings, *admission_warnings])
             raise
@@ -264,29 +264,20 @@ class WritePath:
         return [*warnings, *found] if found else warnings, size
 
     async def _resumption(
-        self,
-        request: WriteRequest,
-        new: Document,
-        old: Document | None,
-        size: SizeClass,
-        refused: ApiError,
+        self, request: WriteRequest, new: Document, old: Document | None, refused: ApiError
     ) -> Resumption:
         """Returns how admission goes on without the functions that have made an object invalid.
 
-        The object is then as it was before them. size: that of the document. Raises `refused` if that has
-        another reason, and the error of a function whose failure fails the write.
+        The object is then as it was before them. Raises `refused` if that has another reason, and the error
+        of a function whose failure fails the write.
         """
         admission = request.admission
         if admission is None or not admission.changes or not isinstance(refused, _OF_VALIDATION):
             raise refused
         offload, now = request.offload or self._offload, timestamps.to_text(self._clock())
-        changes = admission.changes
-
-        def find(is_bounded: bool) -> Mapping[int, Sequence[InvalidField]]:
-            refusal_of = partial(write_stages.refusal_of, request, old, now, is_bounded)
-            return causes(changes, refused, refusal_of)
-
-        found = await offload.run_bounded(size, find)
+        refusal_of = partial(write_stages.refusal_of, request, old, now)
+        # Each of the changes is validated, and an earlier state may have been larger.
+        found = await offload.run_begun(SizeClass.HUGE, causes, admission.changes, refused, refusal_of)
         if not found:
             raise refused
         try:
@@ -294,7 +285,8 @@ class WritePath:
         except ApiError as failed:
             failed.add_warnings(refused.warnings)
             raise
-        before = await offload.run_begun(size, orjson.loads, changes[0].before)
+        encoded = admission.changes[0].before
+        before = await offload.run_begun(size_class(len(encoded)), orjson.loads, encoded)
         new.clear()
         new.update(before)
         return resumption
@@ -409,7 +401,7 @@ class WritePath:
                 break
             except ApiError as refused:
                 refused.add_warnings(warnings)
-                resumption = await self._resumption(request, new, old, size, refused)
+                resumption = await self._resumption(request, new, old, refused)
         if allocations is not None:
             # What was unchanged when it was validated may have been allocated something since.
             is_unchanged = await offload.run_begun(size, write_stages.is_same, new, old)

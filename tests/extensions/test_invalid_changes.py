@@ -214,7 +214,7 @@ def test_an_object_that_is_too_large_for_the_store_is_the_function_s_failure(
     answer = api.post(WIDGETS, body(WIDGETS, "makes_it_too_large", f"{mode}{on_error}"))
     if on_error == "fail":
         assert (answer.status, answer.reason) == (500, "InternalError")
-        assert "has returned an object of 2000" in answer.message
+        assert "has made an object of 2000" in answer.message
     else:
         assert answer.ok()["spec"] == {"size": 5, "fixed": "a"}
         assert len(answer.warnings) == (on_error == "warn")

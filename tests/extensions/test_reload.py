@@ -376,6 +376,8 @@ def test_functions_are_found_again_by_kind_name_and_order() -> None:
     new = info_of(named("b", "validate"), named("r", "reconcile"), named("b"), named("c"))
     found = [new.counterpart(OLD, each) for each in OLD.hooks]
     assert [None if each is None else each.number for each in found] == [None, 2, None, 1]
+    assert [each and new.place_of(each) for each in found] == [None, OLD.place_of(OLD.hooks[1]), None, 0]
+    assert [*map(OLD.place_of, OLD.hooks)] == [0, 0, 1, 0]
 
 
 FIXED: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ADMISSION_GROUP: Final = "admission"
+# The size of an object that a function may make: the server adds the identity, times and owners of fields,
+# and the store takes `VALUE_BYTES_MAX`.
+OBJECT_BYTES_MAX: Final = VALUE_BYTES_MAX - 16 * 1024
 # More errors would not be read.
 _FIELDS_SHOWN: Final = 3
 # The arguments that are made of the request.
@@ -291,11 +294,6 @@ def _turn(write: ReviewedWrite, index: int) -> str:
     return f"round_{int(rounds is not None and rounds.is_second)}_index_{index}"
 
 
-def _identity(hook: ExtensionHook, number: int) -> Hashable:
-    """Returns what a function has in common with the one that takes its place in a reload."""
-    return hook.extension, hook.info.name, number
-
-
 def _denied(hook: ExtensionHook, denial: Document) -> AdmissionDenied:
     return AdmissionDenied(f'extension "{hook.extension}"', denial)
 
@@ -337,7 +335,7 @@ class MutatingExtension(ExtensionPlugin):
         """
         hook, (number, resource) = function.hook, matched[function]
         rounds = write.attributes.rounds
-        if rounds is not None and rounds.left_out and _identity(hook, number) in rounds.left_out:
+        if rounds is not None and rounds.left_out and hook.key in rounds.left_out:
             return None
         if function.is_selective and not await self._is_called(function, write, resource):
             return None
@@ -382,11 +380,14 @@ class MutatingExtension(ExtensionPlugin):
             return ReviewOutcome(answer.warnings)
         before, rounds = write.hub_json(), write.attributes.rounds
         has_changed = await _replaced(hook, answer.changed, write, resource)
+        if has_changed and len(write.hub_json()) > OBJECT_BYTES_MAX >= len(before):
+            size_bytes = len(write.hub_json())
+            write.replace(await write.offload.run_begun(size_class(len(before)), orjson.loads, before))
+            raise hook.invalid(f"has made an object of {size_bytes} bytes, more than {OBJECT_BYTES_MAX}")
         if has_changed and rounds is not None:
             on_invalid = partial(self._made_invalid, hook, write, _turn(write, number))
             is_fatal = hook.info.on_error is OnError.FAIL
-            identity = _identity(hook, number)
-            rounds.note(FunctionChange(before, write.hub_json(), identity, self, is_fatal, on_invalid))
+            rounds.note(FunctionChange(before, write.hub_json(), hook.key, self, is_fatal, on_invalid))
         return ReviewOutcome(answer.warnings, has_changed=has_changed)
 
     def _made_invalid(
@@ -420,8 +421,6 @@ async def _replaced(
         encoded = orjson.dumps(document)
     except orjson.JSONEncodeError:
         raise hook.invalid("has returned an object that is nested too deeply") from None
-    if len(encoded) > VALUE_BYTES_MAX >= len(write.hub_json()):
-        raise hook.invalid(f"has returned an object of {len(encoded)} bytes, more than {VALUE_BYTES_MAX}")
     size = max(size_class(len(encoded)), kind.size_of_defaults(encoded))
     try:
         document = await write.offload.run_begun(size, checked, document, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -25,12 +25,16 @@ _NO_CONTEXT: Final = nullcontext()
 
 
 class ExtensionHook:
-    """A function of an extension. After a reload, the function that has taken its place."""
+    """A function of an extension. After a reload, the function that has taken its place.
+
+    key: the same for both, even if a reload makes another `ExtensionHook`.
+    """
 
     def __init__(self, runner: Runner, info: HookInfo, metrics: ExtensionMetrics, watchdog: Watchdog) -> None:
         self.extension = runner.info.name
         self.runner = runner
         self._info, self._extension_info = info, runner.info
+        self.key: Hashable = (self.extension, info.kind, info.name, runner.info.place_of(info))
         self._metrics = metrics
         self._inline: InlineFunction | None = None
         if info.inline and runner.functions:

@@ -81,17 +81,14 @@ class ExtensionInfo(NamedTuple):
         return any(each.mode is not Mode.ALONE for each in self.hooks)
 
     def counterpart(self, other: ExtensionInfo, hook: HookInfo) -> HookInfo | None:
-        """Returns the hook that has taken the place of one of another, older extension; None if none has.
-
-        Hooks of the same kind and name are told apart by their order.
-        """
-        mine, others = (
-            [each for each in info.hooks if (each.kind, each.name) == (hook.kind, hook.name)]
-            for info in (self, other)
-        )
-        by_number = {each.number: index for index, each in enumerate(others)}
-        index = by_number.get(hook.number, len(mine))
+        """Returns the hook that has taken the place of one of another, older extension; None if none has."""
+        mine = [each for each in self.hooks if (each.kind, each.name) == (hook.kind, hook.name)]
+        index = other.place_of(hook)
         return mine[index] if index < len(mine) else None
+
+    def place_of(self, hook: HookInfo) -> int:
+        """Returns the index of a hook among those of its kind and name. Only their order tells them apart."""
+        return sum((each.kind, each.name) == (hook.kind, hook.name) for each in self.hooks[: hook.number])
 
     def fixed_changes(self, old: ExtensionInfo) -> list[str]:
         """Returns what differs from an older extension and cannot change while the server runs."""

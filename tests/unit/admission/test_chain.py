@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import pytest
@@ -341,9 +342,11 @@ async def test_a_second_call_of_all_is_resumed_as_such_and_no_third_one_follows(
 
 
 def test_changes_of_large_objects_are_noted_up_to_a_bound() -> None:
-    rounds, plugin, state = ReinvocationContext(), Plugin(), bytes(CHANGES_BYTES_MAX // 2)
-    for number in range(3):
-        rounds.note(FunctionChange(b"{}", state, number, plugin, False, lambda _: ()))
+    """States that are before a change and after another one count once. After a gap, none is noted."""
+    rounds, plugin = ReinvocationContext(), Plugin()
+    states = [b"{}", *(bytes(CHANGES_BYTES_MAX // 3) for _ in range(4)), b"{}"]
+    for number, (before, after) in enumerate(pairwise(states)):
+        rounds.note(FunctionChange(before, after, number, plugin, False, lambda _: ()))
     assert [each.function for each in rounds.changes] == [0, 1]
 
 

@@ -118,6 +118,14 @@ def test_what_happens_between_two_changes_is_caused_by_neither() -> None:
     assert causes([first, last], refused, refusal_of) == {}
 
 
+def test_what_something_else_has_mended_is_no_longer_caused_by_the_change_before() -> None:
+    """As a webhook between two functions."""
+    first, last = states({"size": 1}, {"size": 12})[0], states({"size": 2}, {"size": 11})[0]
+    refused = refusal_of({"size": 11})
+    assert refused is not None
+    assert causes([first, last], refused, refusal_of) == {1: [TOO_LARGE]}
+
+
 def test_an_error_that_the_object_itself_does_not_have_has_another_cause() -> None:
     """As a conflict with another writer, or what a plugin checks."""
     assert causes(states({"size": 1}, {"size": 2}), CONFLICT, refusal_of) == {}

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 import pytest
 
+from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import (
     AlreadyExists,
@@ -87,10 +88,17 @@ class Plugins:
 
 
 class Invalidating(Plugins):
-    """Admission in which a function has failed, as it adds an invalid key.
+    """Admission in which a function has failed, as it adds an invalid key; and without it, another one.
 
-    Another function before it, which is in order, has the same plugin.
+    A function before them is in order.
     """
+
+    # What the functions add in each round, and its warning.
+    rounds = (
+        (("sound", "in valid"), "from mutate"),
+        (("sound", "al so"), "f failed"),
+        (("sound",), "g failed"),
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,11 +110,12 @@ class Invalidating(Plugins):
         assert new is not None
         self.asked.append(("mutate", old is None))
         states = [orjson.dumps(new)]
-        for key in ("sound", "in valid")[: 1 if resumption else 2]:
+        keys, warning = self.rounds[len(self.resumed)]
+        for key in keys:
             new["data"][key] = "yes"
             states.append(orjson.dumps(new))
         self.changes = [Change(*pair) for pair in pairwise(states)]
-        return ["from mutate", *(["f has failed"] if resumption else [])]
+        return [warning]
 
     def resumption(self, causes: Mapping[int, Sequence[InvalidField]]) -> Resumption:
         self.resumed.append(causes)
@@ -118,14 +127,15 @@ class Change(NamedTuple):
     after: bytes
 
 
-@pytest.mark.parametrize("is_dry_run", [False, True], ids=["", "dry run"])
+@pytest.mark.parametrize("is_dry_run", [False, True], ids=["stored", "dry run"])
 @pytest.mark.parametrize("verb", ["create", "create under a generated name", "update"])
-async def test_a_write_is_stored_without_the_change_that_makes_the_object_invalid(
+async def test_a_write_is_stored_without_the_changes_that_make_the_object_invalid(
     registry: Registry, verb: str, is_dry_run: bool
 ) -> None:
-    """Warnings are told once each; those of the rounds before are kept."""
-    plugins = Invalidating()
-    request = REQUEST._replace(admission=plugins, options=WriteOptions(dry_run=is_dry_run))
+    """And with the warnings of all rounds."""
+    plugins, offload = Invalidating(), Offload()
+    options = WriteOptions(dry_run=is_dry_run)
+    request = REQUEST._replace(admission=plugins, options=options, offload=offload)
     if verb == "update":
         await registry.create(REQUEST, ProposedObject(config_map(a="0")))
         written = await registry.update(request, lambda found: ProposedObject(changed(found, a="1")))
@@ -135,12 +145,14 @@ async def test_a_write_is_stored_without_the_change_that_makes_the_object_invali
             request, document["metadata"] = request._replace(name=""), {"generateName": "a-"}
         written = await registry.create(request, ProposedObject(document))
     assert written.found.document()["data"] == {"a": "1", "sound": "yes"}
-    assert written.warnings == ["from mutate", "f has failed", "from validate"]
-    assert [list(each) for each in plugins.resumed] == [[1]]
-    assert [stage for stage, _ in plugins.asked] == ["mutate", "check", "mutate", "check", "validate"]
+    assert written.warnings == ["from mutate", "f failed", "g failed", "from validate"]
+    assert [list(each) for each in plugins.resumed] == [[1], [1]]
+    assert [stage for stage, _ in plugins.asked] == [*(["mutate", "check"] * 3), "validate"]
+    assert offload.lanes[SizeClass.HUGE].done_total == 2, "each search runs beside the event loop"
+    offload.close()
 
 
-async def test_the_client_s_own_mistake_is_no_change_s(registry: Registry) -> None:
+async def test_an_error_of_the_client_is_not_blamed_on_a_function(registry: Registry) -> None:
     plugins = Invalidating()
     request = REQUEST._replace(admission=plugins)
     with pytest.raises(Invalid) as refused:
