@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 import pytest
 
+from tests.extensions.modules import failing_conditions
 from tests.support.api import Api
 from tests.support.definitions import define, definition
 from tests.support.fixtures import api_with
+from tests.support.metrics import metric
 from tests.support.objects import named, pod
 
 api = api_with("--extension=tests.extensions.modules.rules")
+ignoring = api_with(
+    *(
+        f"--extension=tests.extensions.modules.failing_conditions:{each}"
+        for each in failing_conditions.extensions
+    )
+)
 
 IN: Final = "namespaces/default"
 SELECTOR: Final = {"matchLabels": {"a": "b"}}
@@ -120,6 +129,25 @@ def test_a_condition_that_fails_is_a_failure_of_its_function(api: Api) -> None:
     assert "with_a_condition_that_fails (rules.py:" in answer.message
     assert "no such key: annotations" in answer.message
     assert api.post(leases, named("a", annotations={"a": "z"})).status == 201
+
+
+@pytest.mark.parametrize("mode", ["", "inline-"])
+@pytest.mark.parametrize("on_error", failing_conditions.ON_ERROR)
+def test_a_condition_that_fails_is_ignored_as_other_failures_are(
+    ignoring: Api, on_error: str, mode: str
+) -> None:
+    extension = f"{mode}{on_error}"
+    answer = ignoring.post(f"/api/v1/{IN}/configmaps", named(extension, labels={"in": extension}))
+    assert "data" not in answer.ok()
+    functions = ("mutates", "validates")
+    shown = [
+        re.findall(r"(\w+) \(failing_conditions.*cannot be selected by where: ", each)
+        for each in answer.warnings
+    ]
+    assert shown == ([[each] for each in functions] if on_error == "warn" else [])
+    for function in functions:
+        labels = {"extension": extension, "hook": function}
+        assert metric(ignoring, "apiserver_extension_ignored_failures_total", **labels) == 1
 
 
 def _seen(message: str) -> Any:

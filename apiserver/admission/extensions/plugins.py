@@ -128,7 +128,8 @@ class ExtensionPlugin(Plugin):
     ) -> bool:
         """Whether the condition of a function, if it has one, selects a write.
 
-        Raises ApiError if it cannot be evaluated, and BadRequest for a dry run that would have side effects.
+        Raises HookFailed or Forbidden if it cannot be evaluated, as `on_error` says, and BadRequest for a
+        dry run that would have side effects.
         """
         if function.conditions and not await self._meets_condition(function, write, resource):
             return False
@@ -148,8 +149,7 @@ class ExtensionPlugin(Plugin):
         failed = function.hook.invalid(f"cannot be selected by where: {outcome.failure}")
         if function.hook.info.on_error is OnError.FAIL:
             raise refused(write.attributes, write.new, str(failed))
-        function.hook.ignored()
-        return False
+        raise failed
 
     # ---- calling one
 
@@ -337,8 +337,12 @@ class MutatingExtension(ExtensionPlugin):
         rounds = write.attributes.rounds
         if rounds is not None and rounds.left_out and hook.key in rounds.left_out:
             return None
-        if function.is_selective and not await self._is_called(function, write, resource):
-            return None
+        if function.is_selective:
+            try:
+                if not await self._is_called(function, write, resource):
+                    return None
+            except HookFailed as failed:
+                return self._failed(failed, hook, write, _turn(write, number))
         inline = hook.inline
         began = perf_counter()
         try:
@@ -447,16 +451,25 @@ class ValidatingExtension(ExtensionPlugin):
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         calls = []
         inline_calls = 0
-        for each, (_, resource) in self._functions_of(write).items():
-            if not each.is_selective or await self._is_called(each, write, resource):
-                inline_calls += each.hook.inline is not None
-                calls.append((each.hook, resource))
+        warnings: Sequence[str] = ()
+        for each, (number, resource) in self._functions_of(write).items():
+            try:
+                if not each.is_selective or await self._is_called(each, write, resource):
+                    inline_calls += each.hook.inline is not None
+                    calls.append((each.hook, resource))
+            except HookFailed as failed:
+                found = self._failed(failed, each.hook, write, _turn(write, number))
+                warnings = [*warnings, *found.warnings]
         if not calls:
-            return None
+            return warnings or None
         is_own = inline_calls == len(calls)
         began = perf_counter()
         try:
-            return await call_together(calls, partial(self._call, write))
+            told = await call_together(calls, partial(self._call, write))
+            return [*warnings, *told] if warnings else told
+        except ApiError as refusal:
+            refusal.add_warnings(warnings)
+            raise
         finally:
             if not is_own or attributes.audit is not None:
                 took_s = perf_counter() - began
