@@ -13,7 +13,7 @@ from apiserver.cli.argument_parser import UsageError
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 DOCUMENTS_MAX: Final = 100_000
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
+SUFFIXES: Final = (".yaml", ".yml", ".json")
 _STDIN: Final = "-"
 # Where a document ends: nothing in it may begin a line so.
 _MARKER: Final = re.compile(rb"^---(?=[ \t\r\n]|$).*\n?", re.MULTILINE)
@@ -80,7 +80,7 @@ def _paths(name: str, recursive: bool) -> Iterator[str]:
         return
     found = path.rglob("*") if recursive else path.iterdir()
     for each in sorted(found):
-        if each.suffix in _SUFFIXES and each.is_file():
+        if each.suffix in SUFFIXES and each.is_file():
             yield str(each)
 
 

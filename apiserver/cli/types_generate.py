@@ -18,13 +18,13 @@ import orjson
 from apiserver.cli.api_client import ApiClient, RequestFailed, user_agent
 from apiserver.cli.argument_parser import UsageError, nonempty
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser, run_subcommand
-from apiserver.cli.manifest_files import documents_in, manifests
+from apiserver.cli.manifest_files import SUFFIXES, documents_in, manifests
 from apiserver.cli.printing import print_error, write_output
 from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.golang.urls import redacted_urls
 from apiserver.types.code_generation.emitter import UnsupportedName
 from apiserver.types.code_generation.generation import EMITTERS, definitions_source, openapi_source
-from apiserver.types.code_generation.openapi_reader import resource_names
+from apiserver.types.code_generation.openapi_reader import group_versions, resource_names
 from apiserver.wire import yaml
 from apiserver.wire.yaml import InvalidYaml
 
@@ -36,7 +36,7 @@ of an API group. SOURCE is one of:
 
   FILE            a file or directory with definitions, an OpenAPI document, or - for standard input
   URL             the address of such a file
-  GROUP/VERSION   an API group, for example apps/v1
+  GROUP/VERSION   an API group, for example apps/v1; without /VERSION, its preferred version
 
 The command reads the built-in groups of Kubernetes from its own schemas. It requests all other groups, and
 with --server, --context or --kubeconfig also the built-in groups, from the server in the kubeconfig.
@@ -49,6 +49,7 @@ The exit code is 1 if the server does not respond, or if a definition is not val
 """
 _CORE_VERSION: Final = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?")
 _GROUP_VERSION: Final = re.compile(rf"(?:[a-z0-9.-]+/)?{_CORE_VERSION.pattern}")
+_GROUP: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
 # How long a download may take, and how long nothing may come.
 DOWNLOAD_S_MAX: Final = 300.0
@@ -114,12 +115,12 @@ def _source(given: argparse.Namespace) -> str:
         texts = documents_in(_downloaded(name))
     elif name == "-" or os.path.exists(name):  # Path raises OSError for long names.
         texts = [each.text for each in manifests(COMMAND, [name], [])]
-    elif _GROUP_VERSION.fullmatch(name):
-        schemas = _schemas(given)
-        return _checked(name, _NO_OPENAPI, lambda: openapi_source(schemas, given.kind, name))
+    elif _GROUP_VERSION.fullmatch(name) or (_GROUP.fullmatch(name) and not name.endswith(SUFFIXES)):
+        group_version, schemas = _schemas(given)
+        return _checked(name, _NO_OPENAPI, lambda: openapi_source(schemas, given.kind, group_version))
     else:
         raise UsageError(
-            f"{COMMAND}: {name!r} is not a file, an http or https URL, or a group and version such as apps/v1"
+            f"{COMMAND}: {name!r} is not a file, an http or https URL, or a group such as apps or apps/v1"
         )
     return _source_of(name, [each for text in texts for each in _documents(name, text)], given.kind)
 
@@ -206,28 +207,43 @@ def _pieces(response: Any, ends_at: float) -> Iterator[bytes]:
 # ---- schemas
 
 
-def _schemas(given: argparse.Namespace) -> Mapping[str, Any]:
-    """Returns the schemas of a group: those of Kubernetes, or those of a server. Raises RequestFailed."""
-    group_version = given.source
+def _schemas(given: argparse.Namespace) -> tuple[str, Mapping[str, Any]]:
+    """Returns a group and version, and its schemas: those of Kubernetes, or those of a server.
+
+    Raises RequestFailed.
+    """
+    name = given.source
     if not (given.server or given.context or given.kubeconfig):
         from apiserver.meta.releases.emulation import DEFAULT_RELEASE
         from apiserver.schema.builtin import BuiltinSchemas
 
         builtin = BuiltinSchemas(DEFAULT_RELEASE.version).definitions()
-        if resource_names(builtin, group_version):
-            return builtin
-    root = "api" if _CORE_VERSION.fullmatch(group_version) else "apis"
+        group_version = name if _GROUP_VERSION.fullmatch(name) else _preferred_version(builtin, name)
+        if group_version and resource_names(builtin, group_version):
+            return group_version, builtin
     client = ApiClient(ServerOptions.of(given), COMMAND)
     try:
-        return _schemas_in(client.get(f"/openapi/v3/{root}/{group_version}"))
+        group_version = name
+        if not _GROUP_VERSION.fullmatch(name):
+            group_version = str(client.get(f"/apis/{name}")["preferredVersion"]["groupVersion"])
+        root = "api" if _CORE_VERSION.fullmatch(group_version) else "apis"
+        return group_version, _schemas_in(client.get(f"/openapi/v3/{root}/{group_version}"))
     except RequestFailed as failed:
         if failed.status == HTTPStatus.NOT_FOUND:
-            raise RequestFailed(f"{client.server} does not serve {group_version}", failed.status) from None
+            raise RequestFailed(f"{client.server} does not serve {name}", failed.status) from None
         raise
-    except LookupError:
-        raise RequestFailed(f"the server's response for {group_version} is not an OpenAPI document") from None
+    except (LookupError, TypeError):
+        raise RequestFailed(f"the server's response for {name} is not an OpenAPI document") from None
     finally:
         client.close()
+
+
+def _preferred_version(builtin: Mapping[str, Any], group: str) -> str:
+    """Returns the version of a built-in group that discovery prefers; empty if there is no such group."""
+    from apiserver.registry.served_resource import version_priority
+
+    found = [each for each in group_versions(builtin) if each.rpartition("/")[0] == group]
+    return max(found, key=lambda each: version_priority(each.rpartition("/")[2]), default="")
 
 
 def _schemas_in(document: Document) -> Mapping[str, Any]:

@@ -137,7 +137,9 @@ def test_urls_that_are_not_valid(capsys: pytest.CaptureFixture[str], url: str, p
 
 
 def test_a_source_that_is_longer_than_names_of_files() -> None:
-    with pytest.raises(UsageError, match="is not a file, an http or https URL, or a group and version"):
+    with pytest.raises(
+        UsageError, match="is not a file, an http or https URL, or a group such as apps or apps/v1"
+    ):
         types_generate.run(["generate", "a" * 5000])
 
 
@@ -158,6 +160,13 @@ def test_a_built_in_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert "class Deployment(TypedDict):" not in source
 
 
+@pytest.mark.parametrize(("group", "preferred"), [("batch", "batch/v1"), ("autoscaling", "autoscaling/v2")])
+def test_a_built_in_group_without_a_version(
+    capsys: pytest.CaptureFixture[str], group: str, preferred: str
+) -> None:
+    assert generate(capsys, group) == generate(capsys, preferred)
+
+
 def test_a_group_of_a_server(tmp_path: Path) -> None:
     schemas = {"com.example.v1.Widget": WIDGET}
     document = {**OPENAPI, "components": {"schemas": schemas}}
@@ -165,14 +174,18 @@ def test_a_group_of_a_server(tmp_path: Path) -> None:
         source = ask(document, arguments=["example.com/v1"])
         assert source == openapi_source(schemas, "dataclass", "example.com/v1")
         assert "class Widget:\n" in source
+        group = {"preferredVersion": {"groupVersion": "example.com/v1"}}
+        assert ask({**document, **group}, arguments=["example.com"]) == source
+        with pytest.raises(RequestFailed, match=r"response for example\.com is not an OpenAPI document"):
+            ask({"kind": "Status"}, arguments=["example.com"])
         with pytest.raises(RequestFailed, match=r"response for example\.com/v1 is not an OpenAPI document"):
             ask({"kind": "Status"}, arguments=["example.com/v1"])
 
 
 USAGE: Final = {
-    "a group without a version": (
-        "apps",
-        "'apps' is not a file, an http or https URL, or a group and version",
+    "a file that is missing": (
+        "apps.yaml",
+        "'apps.yaml' is not a file, an http or https URL, or a group such as apps or apps/v1",
     ),
     "another scheme": ("ftp://example.com/a", "'ftp://example.com/a' is not a file"),
 }
