@@ -145,6 +145,8 @@ class WritePath:
                     break
                 except ApiError as refused:
                     resumption = await self._resumption(request, document, None, refused)
+                    if resumption is None:
+                        raise
         except ApiError as refused:
             refused.add_warnings([*proposed.warnings, *admission_warnings])
             raise
@@ -265,21 +267,22 @@ class WritePath:
 
     async def _resumption(
         self, request: WriteRequest, new: Document, old: Document | None, refused: ApiError
-    ) -> Resumption:
+    ) -> Resumption | None:
         """Returns how admission goes on without the functions that have made an object invalid.
 
-        The object is then as it was before them. Raises `refused` if that has another reason, and the error
-        of a function whose failure fails the write.
+        The object is then as it was before them. None if it was refused for another reason: to raise the
+        error here would keep it until the next garbage collection. Raises the error of a function whose
+        failure fails the write.
         """
         admission = request.admission
         if admission is None or not admission.changes or not isinstance(refused, _OF_VALIDATION):
-            raise refused
+            return None
         offload, now = request.offload or self._offload, timestamps.to_text(self._clock())
         refusal_of = partial(write_stages.refusal_of, request, old, now)
         # Each of the changes is validated, and an earlier state may have been larger.
         found = await offload.run_begun(SizeClass.HUGE, causes, admission.changes, refused, refusal_of)
         if not found:
-            raise refused
+            return None
         try:
             resumption = admission.resumption(found)
         except ApiError as failed:
@@ -402,6 +405,8 @@ class WritePath:
             except ApiError as refused:
                 refused.add_warnings(warnings)
                 resumption = await self._resumption(request, new, old, refused)
+                if resumption is None:
+                    raise
         if allocations is not None:
             # What was unchanged when it was validated may have been allocated something since.
             is_unchanged = await offload.run_begun(size, write_stages.is_same, new, old)
