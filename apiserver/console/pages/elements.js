@@ -209,7 +209,7 @@ export function Tabs({ tabs, current, onChoose }) {
  * A field that reports what is written once there is a pause.
  * @param {{label: string, value: string, onChange: (value: string) => void, placeholder?: string, id?: string, delayMs?: number}} props
  */
-export function SearchField({ label, value, onChange, placeholder = "", id, delayMs = 60 }) {
+export function SearchField({ label, value, onChange, placeholder = "", id, delayMs = 25 }) {
   const timer = useRef(0);
   // What is written stays, however often the view around it is drawn meanwhile.
   const [text, setText] = useState(value);
