@@ -265,7 +265,7 @@ slow = Extension("slow")
     "configmaps",
     inline=True,
     timeout_s=0.05,
-    where="object.metadata.name.startsWith('slow-')",
+    where="has(object.metadata.name) && object.metadata.name.startsWith('slow-')",
     on_error="ignore",
 )
 def takes_its_time(config_map: Any) -> None:
