@@ -38,7 +38,7 @@ from apiserver.tracing.request_trace import record
 # Resources with subresource and operation whose plugins are cached.
 CACHED_MAX: Final = 4_096
 # The states of one object that are kept until it is known to be valid, in bytes. Later changes are not noted:
-# if one of them makes the object invalid, it is refused as if the client had done so.
+# if one of them makes the object invalid, the write is refused as if the client had done so.
 CHANGES_BYTES_MAX: Final = 16 * 1024 * 1024
 
 

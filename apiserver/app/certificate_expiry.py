@@ -17,6 +17,7 @@ from apiserver.cli.config import Config
 
 log = logging.getLogger(__name__)
 
+_REFUSED: Final = "%s: cannot use the changed files; connections to etcd that begin from now on may fail: %s"
 # The client of etcd reads these for each connection, unless it is gRPC's.
 _OF_ETCD: Final = ("etcd_cafile", "etcd_certfile")
 # What is in these at the start stays in use.
@@ -55,6 +56,5 @@ def track_expiry(config: Config) -> CertificateExpiry:
             raise CannotStart(str(error)) from None
         note(flag, content)
         if option in _OF_ETCD and config.storage.etcd_transport == flag_values.ETCD_TRANSPORTS[0]:
-            otherwise = "connections to etcd that begin from now on may fail"
-            watched.append(WatchedFiles(flag, [path], [content], partial(apply, flag), otherwise=otherwise))
+            watched.append(WatchedFiles(flag, [path], [content], partial(apply, flag), message=_REFUSED))
     return CertificateExpiry(watched, expirations)

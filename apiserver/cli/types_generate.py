@@ -36,7 +36,7 @@ of an API group. SOURCE is one of:
 
   FILE            a file or directory with definitions, an OpenAPI document, or - for standard input
   URL             the address of such a file
-  GROUP/VERSION   an API group, for example apps/v1; without /VERSION, its preferred version
+  GROUP/VERSION   an API group, for example apps/v1; the default is the group's preferred version
 
 The command reads the built-in groups of Kubernetes from its own schemas. It requests all other groups, and
 with --server, --context or --kubeconfig also the built-in groups, from the server in the kubeconfig.
@@ -83,7 +83,10 @@ def parser() -> IntermixedParser:
         help="Generate Python classes from definitions or an OpenAPI document.",
     )
     generate.add_argument(
-        "source", type=nonempty, metavar="SOURCE", help="A file, a URL, or a group and version."
+        "source",
+        type=nonempty,
+        metavar="SOURCE",
+        help="A file, a URL, or an API group, with or without a version.",
     )
     generate.add_argument(
         "--as",
@@ -226,11 +229,14 @@ def _schemas(given: argparse.Namespace) -> tuple[str, Mapping[str, Any]]:
         group_version = name
         if not _GROUP_VERSION.fullmatch(name):
             group_version = str(client.get(f"/apis/{name}")["preferredVersion"]["groupVersion"])
+            if not re.fullmatch(rf"{re.escape(name)}/[a-z0-9-]+", group_version):
+                raise LookupError(group_version)
         root = "api" if _CORE_VERSION.fullmatch(group_version) else "apis"
         return group_version, _schemas_in(client.get(f"/openapi/v3/{root}/{group_version}"))
     except RequestFailed as failed:
         if failed.status == HTTPStatus.NOT_FOUND:
-            raise RequestFailed(f"{client.server} does not serve {name}", failed.status) from None
+            text = f"{name} is not a file, and {client.server} does not serve such an API group"
+            raise RequestFailed(text, failed.status) from None
         raise
     except (LookupError, TypeError):
         raise RequestFailed(f"the server's response for {name} is not an OpenAPI document") from None

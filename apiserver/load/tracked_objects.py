@@ -11,12 +11,14 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import count, repeat, starmap
+from itertools import chain, count, repeat, starmap
 from operator import itemgetter
 from typing import Any, Final
 
 # How many objects are looked at without a switch of threads.
 PART: Final = 10_000
+# How often all objects are listed at most. No thread is switched while they are.
+PARTS_MAX: Final = 64
 
 
 def tracked_count(generation: int | None = None) -> int:
@@ -27,22 +29,26 @@ def tracked_count(generation: int | None = None) -> int:
 def tracked_sizes(generation: int | None = None) -> Iterator[tuple[type, int]]:
     """Yields the type and the bytes of each tracked object, without those of what it refers to.
 
-    Looks at `PART` objects at a time, so that other threads go on. What is made or freed meanwhile may hide
-    some objects, or show them twice.
+    Looks at a part of the objects at a time, so that other threads go on. What is made or freed meanwhile may
+    hide some objects, or show them twice. Collections move objects to other generations, so they have to be
+    paused.
     """
+    length = max(PART, tracked_count(generation) // PARTS_MAX)
     for number in count():
-        part = _sizes_of_part(generation, slice(number * PART, (number + 1) * PART))
-        yield from part
-        if len(part) < PART:
+        part = _sizes_of_part(generation, slice(number * length, (number + 1) * length))
+        values = iter(part)
+        yield from zip(values, values, strict=True)
+        if len(part) < 2 * length:
             return
 
 
-def _sizes_of_part(generation: int | None, part: slice) -> Sequence[tuple[type, int]]:
+def _sizes_of_part(generation: int | None, part: slice) -> Sequence[Any]:
+    """Returns the type and the bytes of each object, alternately: pairs of them would be tracked, too."""
     found = map(itemgetter(part), iter(partial(gc.get_objects, generation), None))
     getters: Iterator[Any] = repeat((type, partial(sys.getsizeof, default=0)))
     over: Iterator[Any] = repeat(map)
     # For each list of objects, two maps over it, side by side.
-    sizes = starmap(zip, map(map, over, getters, map(repeat, found, repeat(2))))
+    sizes = map(chain.from_iterable, starmap(zip, map(map, over, getters, map(repeat, found, repeat(2)))))
     was_enabled = gc.isenabled()
     gc.disable()  # A collection would call functions in Python.
     try:

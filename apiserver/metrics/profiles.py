@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from types import CodeType, FrameType
 from typing import Any, Final
 
+from apiserver.load.collection_pause import CollectionPause
 from apiserver.load.tracked_objects import tracked_sizes
 from apiserver.metrics.event_loop import LongTurn
 from apiserver.metrics.thread_stacks import ThreadStacks
@@ -187,10 +188,11 @@ def object_counts() -> str:
     """
     counts: Counter[type] = Counter()
     sizes: Counter[type] = Counter()
-    for generation in range(3):
-        for kind, size in tracked_sizes(generation):
-            counts[kind] += 1
-            sizes[kind] += size
+    with CollectionPause()():
+        for generation in range(3):
+            for kind, size in tracked_sizes(generation):
+                counts[kind] += 1
+                sizes[kind] += size
     summary = (
         f"# {counts.total()} objects of {len(counts)} types, {sizes.total()} bytes; "
         f"{gc.get_freeze_count()} objects from the start are not counted; "

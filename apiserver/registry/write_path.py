@@ -279,8 +279,10 @@ class WritePath:
             return None
         offload, now = request.offload or self._offload, timestamps.to_text(self._clock())
         refusal_of = partial(write_stages.refusal_of, request, old, now)
-        # Each of the changes is validated, and an earlier state may have been larger.
-        found = await offload.run_begun(SizeClass.HUGE, causes, admission.changes, refused, refusal_of)
+        # Not on the event loop: each of the changes is validated, and an earlier state may have been larger.
+        size_bytes = sum(len(each.before) + len(each.after) for each in admission.changes)
+        size = max(SizeClass.LARGE, size_class(size_bytes))
+        found = await offload.run_begun(size, causes, admission.changes, refused, refusal_of)
         if not found:
             return None
         try:

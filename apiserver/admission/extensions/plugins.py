@@ -456,10 +456,13 @@ class ValidatingExtension(ExtensionPlugin):
             try:
                 if not each.is_selective or await self._is_called(each, write, resource):
                     inline_calls += each.hook.inline is not None
-                    calls.append((each.hook, resource))
+                    calls.append((each.hook, resource, number))
             except HookFailed as failed:
                 found = self._failed(failed, each.hook, write, _turn(write, number))
                 warnings = [*warnings, *found.warnings]
+            except ApiError as refusal:
+                refusal.add_warnings(warnings)
+                raise
         if not calls:
             return warnings or None
         is_own = inline_calls == len(calls)
@@ -479,10 +482,10 @@ class ValidatingExtension(ExtensionPlugin):
                 self._note_time(attributes, took_s, is_own=is_own)
 
     async def _call(
-        self, write: ReviewedWrite, call: tuple[ExtensionHook, ServedResource], index: int
+        self, write: ReviewedWrite, call: tuple[ExtensionHook, ServedResource, int], _: int
     ) -> ReviewOutcome:
-        """Call one function. index: its index among those that are called."""
-        hook, resource = call
+        """Call one function. call: also has its index."""
+        hook, resource, number = call
         inline = hook.inline
         try:
             if inline is None:
@@ -495,7 +498,7 @@ class ValidatingExtension(ExtensionPlugin):
                 return NOTHING
             answer = self._answer(hook, result, write)
         except HookFailed as failed:
-            return self._failed(failed, hook, write, _turn(write, index))
+            return self._failed(failed, hook, write, _turn(write, number))
         except ApiError as error:
             return ReviewOutcome((), error)
         denial = answer.denial

@@ -28,6 +28,7 @@ SETTLE_S: Final = 0.25
 # How often files are read that look unchanged, since times can be set: and what was refused is tried again,
 # because the reason may lie elsewhere. Kubernetes' interval.
 REREAD_S: Final = 60.0
+_REFUSED: Final = "%s: cannot use the changed files; keeping the previous configuration: %s"
 # A bundle of all CAs that browsers trust has a quarter of this.
 FILE_BYTES_MAX: Final = 1024 * 1024
 
@@ -57,7 +58,7 @@ class WatchedFiles:
         apply: Apply,
         *,
         observe: Callable[[bool], None] = lambda is_applied: None,
-        otherwise: str = "keeping the previous configuration",
+        message: str = _REFUSED,
         interval_s: float = INTERVAL_S,
     ) -> None:
         """what: the name of the files in the log.
@@ -66,10 +67,10 @@ class WatchedFiles:
         apply: awaited on the event loop with the new contents, one call after the other. The text of OSError
             and ValueError is logged, so it must not contain secrets.
         observe: called after each change with whether it was applied.
-        otherwise: what the log says that happens if the new contents are refused.
+        message: logged if the new contents are refused, with `what` and the reason.
         """
         self._what, self._paths = what, tuple(paths)
-        self._apply, self._observe, self._otherwise = apply, observe, otherwise
+        self._apply, self._observe, self._message = apply, observe, message
         self._interval_s = interval_s
         self._rounds_between_readings = max(1, round(REREAD_S / interval_s))
         # What the user of the files has, or has last refused.
@@ -149,7 +150,7 @@ class WatchedFiles:
         if reason == self._complaint:
             return False
         self._complaint = reason
-        log.error("%s: cannot use the changed files; %s: %s", self._what, self._otherwise, reason)
+        log.error(self._message, self._what, reason)
         self._observe(False)
         return True
 

@@ -60,7 +60,7 @@ class OpenApiReader(SchemaReader):
         return [use.type for use in uses if isinstance(use.type, Model)]
 
     def type_use(self, schema: Document, path: str, leaf: str) -> TypeUse:
-        schema = _with_one_type(self._merged(schema))
+        schema = _with_one_type(schema)
         is_nullable = "enum" not in schema and bool(schema.get("nullable"))
         if name := _reference(schema):
             use = self._use(name)
@@ -93,37 +93,8 @@ class OpenApiReader(SchemaReader):
             return _ANY
         return TypeUse(AnyOf(tuple(self.type_use(each, path, leaf) for each in members)))
 
-    def _merged(self, schema: Document, inside: frozenset[str] = frozenset()) -> Document:
-        """Returns a schema with what the schemas in its `allOf` say, as the fields of base classes.
-
-        inside: the names of schemas that are being merged. They may refer to themselves.
-        """
-        members = schema.get("allOf")
-        if not members or _reference(schema):
-            return schema
-        parts: list[Document] = []
-        for each in members:
-            name = _reference(each)
-            if name not in inside:
-                found = self._schemas.get(name, {}) if name else each
-                parts.append(self._merged(found, inside | {name}))
-        own = {key: value for key, value in schema.items() if key != "allOf"}
-        merged: dict[str, Any] = {}
-        properties: dict[str, Any] = {}
-        required: dict[str, None] = {}
-        for part in (*parts, own):
-            # The description of a base class is another one.
-            merged |= {key: value for key, value in part.items() if part is own or key != "description"}
-            properties |= part.get("properties", {})
-            required |= dict.fromkeys(part.get("required", ()))
-        if properties:
-            merged["properties"] = properties
-        if required:
-            merged["required"] = [*required]
-        return merged
-
     def _use(self, name: str) -> TypeUse:
-        schema = _with_one_type(self._merged(self._schemas.get(name, {}), frozenset({name})))
+        schema = _with_one_type(self._schemas.get(name, {}))
         if name.endswith(_QUANTITY):
             return TypeUse(Named("Quantity"))
         if schema.get("format") == _INT_OR_STRING:

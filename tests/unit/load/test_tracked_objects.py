@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import pytest
 
-from apiserver.load.tracked_objects import tracked_count, tracked_sizes
+from apiserver.load.collection_pause import CollectionPause
+from apiserver.load.tracked_objects import PART, tracked_count, tracked_sizes
 
 THREADS: Final = 3
 ITEMS: Final = 300  # so that a tuple grows while it is made
@@ -71,3 +73,15 @@ def test_the_types_and_sizes_of_objects() -> None:
     made = [Own() for _ in range(5)]
     found = [(kind, size) for kind, size in tracked_sizes() if kind is Own]
     assert found == [(Own, sys.getsizeof(each)) for each in made]
+
+
+def test_young_objects_among_many_old_ones_are_counted_once() -> None:
+    class Young:
+        pass
+
+    old = [[number] for number in range(12 * PART)]
+    gc.collect()
+    made = [Young() for _ in range(3 * PART)]
+    with CollectionPause()():
+        found = Counter(kind for generation in range(3) for kind, _ in tracked_sizes(generation))
+    assert found[Young] == len(made), len(old)

@@ -148,7 +148,7 @@ async def test_a_write_is_stored_without_the_changes_that_make_the_object_invali
     assert written.warnings == ["from mutate", "f failed", "g failed", "from validate"]
     assert [list(each) for each in plugins.resumed] == [[1], [1]]
     assert [stage for stage, _ in plugins.asked] == [*(["mutate", "check"] * 3), "validate"]
-    assert offload.lanes[SizeClass.HUGE].done_total == 2, "each search runs beside the event loop"
+    assert offload.lanes[SizeClass.LARGE].done_total == 2, "each search runs beside the event loop"
     offload.close()
 
 

@@ -77,37 +77,6 @@ def test_classes_of_a_document() -> None:
     assert openapi_source(PETS, "typeddict") == PET_SOURCE
 
 
-BASE: Final = {
-    "type": "object",
-    "required": ["name"],
-    "properties": {"name": STRING},
-    "description": "What all have.",
-}
-MERGED: Final = '''class Dog(TypedDict):
-    """It barks."""
-
-    name: str
-    breed: Literal["pug"]
-    tail: NotRequired[int]
-'''
-
-
-def test_a_schema_has_the_fields_of_those_in_its_all_of() -> None:
-    """Whether these have names or not, and also if one of them refers to the schema itself."""
-    reference = {"$ref": "#/components/schemas/Animal"}
-    breed = {"required": ["breed"], "properties": {"breed": {**STRING, "enum": ["pug"]}}}
-    animal = {"allOf": [BASE, {"$ref": "#/components/schemas/Dog"}]}
-    dog = {
-        "allOf": [reference, breed],
-        "properties": {"tail": {"type": "integer"}},
-        "description": "It barks.",
-    }
-    owner = {"type": "object", "properties": {"dog": {"$ref": "#/components/schemas/Dog"}}}
-    source = openapi_source({"Animal": animal, "Dog": dog, "Owner": owner}, "typeddict")
-    assert MERGED in source
-    assert "    dog: NotRequired[Dog]\n" in source
-
-
 # As OpenAPI 3.1 has null, which FastAPI writes for optional fields.
 NULLS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "an alternative": (
