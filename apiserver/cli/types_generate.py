@@ -235,7 +235,9 @@ def _schemas(given: argparse.Namespace) -> tuple[str, Mapping[str, Any]]:
         return group_version, _schemas_in(client.get(f"/openapi/v3/{root}/{group_version}"))
     except RequestFailed as failed:
         if failed.status == HTTPStatus.NOT_FOUND:
-            text = f"{name} is not a file, and {client.server} does not serve such an API group"
+            text = f"{client.server} does not serve {name}"
+            if not _GROUP_VERSION.fullmatch(name):  # It may be meant as the name of a file.
+                text = f"{name} is not a file, and {client.server} does not serve such an API group"
             raise RequestFailed(text, failed.status) from None
         raise
     except (LookupError, TypeError):
