@@ -25,9 +25,9 @@ pytestmark = pytest.mark.etcd
 # A read moves to another member after a second, and takes the watch with it; the rest is for a busy machine.
 # Without that a read takes as long as the pause, or ten seconds.
 READ_S: Final = 2.0
-# By then a member that does not respond to a write is out of use, and calls have moved.
+# By then a member that does not respond to a write is out of use; and how long calls may then take.
 SILENT_S: Final = 2.0
-MOVED_S: Final = 3.0
+MOVED_S: Final = 2.0
 # etcd elects a leader within two election timeouts of a second, or once more if members disagree.
 ELECTION_S: Final = 4.0
 PAUSE_S: Final = 6.0
