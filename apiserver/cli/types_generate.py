@@ -36,7 +36,7 @@ of an API group. SOURCE is one of:
 
   FILE            a file or directory with definitions, an OpenAPI document, or - for standard input
   URL             the address of such a file
-  GROUP/VERSION   an API group, for example apps/v1; the default is the group's preferred version
+  GROUP[/VERSION] an API group, for example apps or apps/v1; without a version, the preferred one
 
 The command reads the built-in groups of Kubernetes from its own schemas. It requests all other groups, and
 with --server, --context or --kubeconfig also the built-in groups, from the server in the kubeconfig.
@@ -49,7 +49,10 @@ The exit code is 1 if the server does not respond, or if a definition is not val
 """
 _CORE_VERSION: Final = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?")
 _GROUP_VERSION: Final = re.compile(rf"(?:[a-z0-9.-]+/)?{_CORE_VERSION.pattern}")
-_GROUP: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+# The names of groups are those of domains.
+_GROUP: Final = re.compile(
+    r"(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
+)
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
 # How long a download may take, and how long nothing may come.
 DOWNLOAD_S_MAX: Final = 300.0
@@ -224,26 +227,50 @@ def _schemas(given: argparse.Namespace) -> tuple[str, Mapping[str, Any]]:
         group_version = name if _GROUP_VERSION.fullmatch(name) else _preferred_version(builtin, name)
         if group_version and resource_names(builtin, group_version):
             return group_version, builtin
-    client = ApiClient(ServerOptions.of(given), COMMAND)
+    is_versioned = _GROUP_VERSION.fullmatch(name) is not None
     try:
-        group_version = name
-        if not _GROUP_VERSION.fullmatch(name):
-            group_version = str(client.get(f"/apis/{name}")["preferredVersion"]["groupVersion"])
-            if not re.fullmatch(rf"{re.escape(name)}/[a-z0-9-]+", group_version):
-                raise LookupError(group_version)
-        root = "api" if _CORE_VERSION.fullmatch(group_version) else "apis"
-        return group_version, _schemas_in(client.get(f"/openapi/v3/{root}/{group_version}"))
+        client = ApiClient(ServerOptions.of(given), COMMAND)
+        try:
+            group_version = name if is_versioned else _served_version(client, name)
+            return group_version, _served_schemas(client, group_version)
+        finally:
+            client.close()
     except RequestFailed as failed:
-        if failed.status == HTTPStatus.NOT_FOUND:
-            text = f"{client.server} does not serve {name}"
-            if not _GROUP_VERSION.fullmatch(name):  # It may be meant as the name of a file.
-                text = f"{name} is not a file, and {client.server} does not serve such an API group"
-            raise RequestFailed(text, failed.status) from None
-        raise
+        if is_versioned:
+            raise
+        # It may be meant as the name of a file.
+        raise RequestFailed(f"{name} is not a file or a built-in group: {failed}", failed.status) from None
+
+
+def _served_version(client: ApiClient, group: str) -> str:
+    """Returns the version of a group that a server prefers, as `apps/v1`. Raises RequestFailed."""
+    try:
+        found = str(client.get(f"/apis/{group}")["preferredVersion"]["groupVersion"])
+    except RequestFailed as failed:
+        raise _not_served(client, group, failed) from None
     except (LookupError, TypeError):
-        raise RequestFailed(f"the server's response for {name} is not an OpenAPI document") from None
-    finally:
-        client.close()
+        found = ""
+    # It becomes a part of the module.
+    if not re.fullmatch(rf"{re.escape(group)}/[a-z0-9-]+", found):
+        raise RequestFailed(f"the server's response for {group} is not an API group")
+    return found
+
+
+def _served_schemas(client: ApiClient, group_version: str) -> Mapping[str, Any]:
+    """Returns the schemas of a group and version. Raises RequestFailed."""
+    root = "api" if _CORE_VERSION.fullmatch(group_version) else "apis"
+    try:
+        return _schemas_in(client.get(f"/openapi/v3/{root}/{group_version}"))
+    except RequestFailed as failed:
+        raise _not_served(client, group_version, failed) from None
+    except LookupError:
+        raise RequestFailed(f"the server's response for {group_version} is not an OpenAPI document") from None
+
+
+def _not_served(client: ApiClient, what: str, failed: RequestFailed) -> RequestFailed:
+    if failed.status != HTTPStatus.NOT_FOUND:
+        return failed
+    return RequestFailed(f"{client.server} does not serve {what}", failed.status)
 
 
 def _preferred_version(builtin: Mapping[str, Any], group: str) -> str:

@@ -43,5 +43,7 @@ def test_a_group_that_is_not_served(server: ServerProcess) -> None:
     """A name without a version may be meant as that of a file."""
     with pytest.raises(RequestFailed, match=r"^https://\S+ does not serve none\.example\.com/v1$"):
         generate(server, "none.example.com/v1")
-    with pytest.raises(RequestFailed, match=r"^none is not a file, and https://\S+ does not serve such an API"):
+    with pytest.raises(
+        RequestFailed, match=r"^none is not a file or a built-in group: https://\S+ does not serve none$"
+    ):
         generate(server, "none")

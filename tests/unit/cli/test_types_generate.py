@@ -176,10 +176,23 @@ def test_a_group_of_a_server(tmp_path: Path) -> None:
         assert "class Widget:\n" in source
         group = {"preferredVersion": {"groupVersion": "example.com/v1"}}
         assert ask({**document, **group}, arguments=["example.com"]) == source
-        with pytest.raises(RequestFailed, match=r"response for example\.com is not an OpenAPI document"):
+        with pytest.raises(RequestFailed, match=r"response for example\.com is not an API group"):
             ask({"kind": "Status"}, arguments=["example.com"])
+        for version in ('example.com/v1"""', "other.com/v1", 1, None):
+            with pytest.raises(RequestFailed, match="is not an API group"):
+                ask({"preferredVersion": {"groupVersion": version}}, arguments=["example.com"])
+
         with pytest.raises(RequestFailed, match=r"response for example\.com/v1 is not an OpenAPI document"):
             ask({"kind": "Status"}, arguments=["example.com/v1"])
+
+
+def test_a_name_that_is_neither_a_file_nor_a_group(tmp_path: Path) -> None:
+    """The error says so, whatever goes wrong when a server is asked for such a group."""
+    none = f"--kubeconfig={tmp_path / 'none'}"
+    with pytest.raises(RequestFailed, match=r"^crds\.txt is not a file or a built-in group: .*none"):
+        types_generate.run(["generate", "crds.txt", none])
+    with pytest.raises(UsageError, match=r"'a\.\.b' is not a file"):
+        types_generate.run(["generate", "a..b", none])
 
 
 USAGE: Final = {
