@@ -37,6 +37,8 @@ def main(
     arguments: Sequence[str] | None = None, clock: Clock | None = None, drain_s: float | None = None
 ) -> int:
     """Runs the command line, and returns the exit code. clock, drain_s: passed to `run`."""
+    # Also here, as extensions may import gRPC's library before the server does: see `storage.grpc_library`.
+    os.environ.setdefault("GRPC_DNS_RESOLVER", "native")
     if arguments is None:
         _end_at_signals()
     given = list(sys.argv[1:] if arguments is None else arguments)

@@ -13,7 +13,8 @@ keeps what every key was, and who changed it, for longer than a store does.
 What they share: `keys` (the key of an object), `resource_version` and `continue_token` (the forms in which
 clients see revisions), `errors`, `lease_manager` (leases for objects that expire), `auto_compaction`,
 `snapshot_file`, `store_copy` (to another store), `prefix_owner` (which program uses a prefix),
-`private_directories`, and `event_loop_turns` (long work takes turns on the event loop, also in `apiserver`).
+`private_directories`, `grpc_library` (gRPC's, with our settings), and `event_loop_turns` (long work takes
+turns on the event loop, also in `apiserver`).
 
 What the contract promises:
 
