@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -45,7 +45,11 @@ def tuples_made() -> Iterator[list[SystemError]]:
         sys.setswitchinterval(before_s)
 
 
-@pytest.mark.parametrize(("count", "times"), [(tracked_count, 30), (tracked_sizes, 10)])
+def all_sizes() -> None:
+    deque(tracked_sizes(), maxlen=0)
+
+
+@pytest.mark.parametrize(("count", "times"), [(tracked_count, 30), (all_sizes, 10)])
 def test_threads_that_make_tuples_do_not_fail(count: Callable[[], object], times: int) -> None:
     with tuples_made() as failed:
         for _ in range(times):
