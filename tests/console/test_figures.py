@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from tests.console.tour import WIDGET
 from tests.support.api import Api
 from tests.support.chromium import Page, Visit
 from tests.support.definitions import define, definition, new_group, version
+from tests.support.eventually import WITHIN_S
 from tests.support.objects import config_map, config_maps, named
 from tests.support.server_process import ServerProcess
 
@@ -134,14 +136,15 @@ async def test_health_shows_checks_and_limits(visit: Visit, api: Api) -> None:
     for number in range(5):
         api.post(config_maps("default"), config_map(f"counted-{number}")).ok()
     # Controllers may make others.
-    await page.evaluate(GROWN, objects + 5)
+    async with asyncio.timeout(WITHIN_S):
+        await page.evaluate(GROWN, objects + 5)
 
 
 # Returns when a page shows so many objects.
 GROWN: Final = """(least) => new Promise((done) => {
   const look = () => {
     const label = [...document.querySelectorAll("dt")].find((each) => each.textContent === "Objects");
-    if (Number(label.nextElementSibling.textContent.replaceAll(",", "")) >= least) done();
+    if (label && Number(label.nextElementSibling.textContent.replaceAll(",", "")) >= least) done();
     else requestAnimationFrame(look);
   };
   look();

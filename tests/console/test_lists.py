@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -308,9 +309,8 @@ async def test_fifty_thousand_rows(browser: Browser, tmp_path: Path) -> None:
                 .wait_for()
             )
             all_rows_s = time.monotonic() - start
-            # The best of three, as the browser paints when it can.
             texts = ("item-49", "item-499", "item-4999")
-            filtered_s = min([await page.evaluate(FILTER, text) for text in texts])
+            filtered_s = statistics.median([await page.evaluate(FILTER, text) for text in texts])
             await page.locator(".status", has_text="10 of 50,000").wait_for()
             elements = await page.locator("[role=row]").count()
             heap_bytes = await page.evaluate("performance.memory.usedJSHeapSize")
