@@ -49,7 +49,12 @@ _STATUS: Final = """
 Verifies the checksum of FILE, and prints a summary of the snapshot.
 """
 _STORE_FLAGS: Final = (
-    *("config", "data_dir", "etcd_servers", "etcd_cafile", "etcd_certfile", "etcd_keyfile"),
+    "config",
+    "data_dir",
+    "etcd_servers",
+    "etcd_cafile",
+    "etcd_certfile",
+    "etcd_keyfile",
     "etcd_transport",
 )
 

@@ -26,45 +26,45 @@ class FailureLog:
 
     def __init__(self, log: logging.Logger, level: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._level, self._clock = log, level, clock
-        self._outages: dict[Hashable, _WebhookState] = {}
+        self._states: dict[Hashable, _WebhookState] = {}
 
     def failed(self, webhook: Hashable, message: str) -> None:
         """A call has failed. webhook: its key, the same in each call."""
         now = self._clock()
-        outage = self._outages.get(webhook) or self._added(webhook, now)
-        if outage.has_responded:
-            outage.has_responded, outage.began_at = False, now
-        outage.failed_at = now
-        if now - outage.logged_at < INTERVAL_S:
-            outage.omitted += 1
+        state = self._states.get(webhook) or self._added(webhook, now)
+        if state.has_responded:
+            state.has_responded, state.began_at = False, now
+        state.failed_at = now
+        if now - state.logged_at < INTERVAL_S:
+            state.omitted += 1
             return
-        outage.is_open = True
-        outage.logged_at = now
-        self._log.log(self._level, "%s%s", message, outage.take_omitted())
+        state.is_open = True
+        state.logged_at = now
+        self._log.log(self._level, "%s%s", message, state.take_omitted())
 
     def responded(self, webhook: Hashable, what: str) -> None:
         """A call has succeeded. what: names the webhook, for the log."""
-        outage = self._outages.get(webhook) if self._outages else None
-        if outage is None:
+        state = self._states.get(webhook) if self._states else None
+        if state is None:
             return
-        now, outage.has_responded = self._clock(), True
-        if outage.is_open:
-            outage.is_open = False
-            omitted, ago_s = outage.take_omitted(), now - outage.began_at
+        now, state.has_responded = self._clock(), True
+        if state.is_open:
+            state.is_open = False
+            omitted, ago_s = state.take_omitted(), now - state.began_at
             self._log.warning("%s responds again, %.0f s after its first failure%s", what, ago_s, omitted)
-        if now - outage.logged_at >= INTERVAL_S:
-            if omitted := outage.take_omitted():
+        if now - state.logged_at >= INTERVAL_S:
+            if omitted := state.take_omitted():
                 self._log.warning("%s responds%s", what, omitted)
-            del self._outages[webhook]
+            del self._states[webhook]
 
     def _added(self, webhook: Hashable, now: float) -> _WebhookState:
-        if len(self._outages) >= WEBHOOKS_MAX:
+        if len(self._states) >= WEBHOOKS_MAX:
             # Without those that have not failed for an interval, such as deleted ones.
-            self._outages = {
-                each: outage for each, outage in self._outages.items() if now - outage.failed_at < INTERVAL_S
+            self._states = {
+                each: state for each, state in self._states.items() if now - state.failed_at < INTERVAL_S
             }
-        key = webhook if len(self._outages) < WEBHOOKS_MAX else None
-        return self._outages.setdefault(key, _WebhookState(now))
+        key = webhook if len(self._states) < WEBHOOKS_MAX else None
+        return self._states.setdefault(key, _WebhookState(now))
 
 
 class _WebhookState:

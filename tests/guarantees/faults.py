@@ -490,8 +490,8 @@ FAULTS: Final[dict[str, Fault]] = {
     "compacted by another client": Fault(
         _on_etcd(), _compact, is_ready=True, duration_s=(0.2, 0.5), loses_history=True
     ),
-    # The wheel's etcd can lose an event while a watch catches up (etcd#13505, mended in 3.5.2). One was missed
-    # once in some hundreds of trials, which may be that.
+    # The wheel's etcd can lose an event while a watch catches up (etcd#13505, mended in 3.5.2). One event was
+    # missed in some hundreds of trials, which may be that.
     "cut off, and compacted meanwhile": Fault(
         _IN_NETWORK, _cut_and_compact, _heal_network, duration_s=(0.1, 1), is_ready=False, loses_history=True
     ),

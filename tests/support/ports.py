@@ -7,8 +7,8 @@ import socket
 from typing import Final
 
 # Below the range from which Linux takes ports for outgoing connections: none of those takes one of these.
-FIRST_PORT: Final = 12_000
-LAST_PORT: Final = 31_999
+_FIRST_PORT: Final = 12_000
+_LAST_PORT: Final = 31_999
 _random: Final = random.SystemRandom()  # hypothesis seeds the other one
 
 
@@ -27,7 +27,7 @@ def reserved_port() -> tuple[int, socket.socket]:
     number, which no test needs: every process of the machine sees it, and it goes with this one.
     """
     while True:
-        port = _random.randint(FIRST_PORT, LAST_PORT)
+        port = _random.randint(_FIRST_PORT, _LAST_PORT)
         reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             reservation.bind(("127.0.0.1", port))
