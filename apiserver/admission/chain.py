@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from time import perf_counter
@@ -37,8 +37,9 @@ from apiserver.tracing.request_trace import record
 
 # Resources with subresource and operation whose plugins are cached.
 CACHED_MAX: Final = 4_096
-# The states of one object that are kept until it is known to be valid, in bytes. Later changes are not noted:
-# if one of them makes the object invalid, the write is refused as if the client had done so.
+# The states of one object that are kept until it is known to be valid, in bytes: ten of the largest one.
+# Later changes are not noted: if one of them makes the object invalid, the write is refused as if the client
+# had done so.
 CHANGES_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
@@ -181,12 +182,16 @@ class ReinvocationContext:
 
     is_second: whether the second round is running. is_wanted: whether it is to follow, as it does if one of
         these plugins has changed the object. changes: those that functions have made. left_out: the functions
-        that are not called.
+        that are not called. warnings: of the plugins that have been called.
     """
 
-    __slots__ = ("_by_plugin", "_noted_bytes", "_start", "changes", "is_second", "is_wanted", "left_out")
+    __slots__ = (
+        *("_by_plugin", "_noted_bytes", "_start"),
+        *("changes", "is_second", "is_wanted", "left_out", "warnings"),
+    )
 
-    def __init__(self, left_out: Collection[Hashable] = ()) -> None:
+    def __init__(self, left_out: Collection[Hashable] = (), warnings: Iterable[str] = ()) -> None:
+        self.warnings = [*warnings]
         self.is_second = False
         self.is_wanted = False
         self.left_out = left_out
@@ -198,19 +203,22 @@ class ReinvocationContext:
     def note(self, change: FunctionChange) -> None:
         """Note a change by a function, unless all states would then exceed `CHANGES_BYTES_MAX`."""
         if self._start is None:
-            self._start = self._copy(self.left_out)
+            self._start = self._copy(self.left_out, self.warnings)
         is_known = bool(self.changes) and change.before is self.changes[-1].after
         self._noted_bytes += len(change.after) + (0 if is_known else len(change.before))
         if self._noted_bytes <= CHANGES_BYTES_MAX:
             self.changes = [*self.changes, change]
 
-    def resumed(self, failed: Collection[Hashable]) -> ReinvocationContext:
-        """Returns the rounds as they were before the first change. failed: functions to leave out, too."""
-        assert self._start is not None
-        return self._start._copy({*self.left_out, *failed})
+    def resumed(self, failed: Collection[Hashable], warnings: Sequence[str]) -> ReinvocationContext:
+        """Returns the rounds as they were before the plugin of the first change was called.
 
-    def _copy(self, left_out: Collection[Hashable]) -> ReinvocationContext:
-        copied = ReinvocationContext(left_out)
+        failed: functions to leave out, too. warnings: about them.
+        """
+        assert self._start is not None
+        return self._start._copy({*self.left_out, *failed}, [*self._start.warnings, *warnings])
+
+    def _copy(self, left_out: Collection[Hashable], warnings: Iterable[str]) -> ReinvocationContext:
+        copied = ReinvocationContext(left_out, warnings)
         copied.is_second, copied.is_wanted = self.is_second, self.is_wanted
         copied._by_plugin = {each: rounds.copy_for(copied) for each, rounds in self._by_plugin.items()}
         return copied
@@ -240,13 +248,10 @@ class FunctionChange(NamedTuple):
 
 
 class ResumedRounds(Resumption):
-    """The rounds without functions that have failed, from the plugin on that calls them.
+    """The rounds without functions that have failed, from the plugin on that calls them."""
 
-    warnings: about the failures.
-    """
-
-    def __init__(self, rounds: ReinvocationContext, plugin: Plugin, warnings: Sequence[str]) -> None:
-        self.rounds, self.plugin, self.warnings = rounds, plugin, warnings
+    def __init__(self, rounds: ReinvocationContext, plugin: Plugin) -> None:
+        self.rounds, self.plugin = rounds, plugin
 
 
 class PluginReinvocations:
@@ -380,27 +385,34 @@ PluginMethod: TypeAlias = Callable[
 class AdmissionStep(NamedTuple):
     """Mutating or validating admission of some kind of write.
 
-    methods: those of the plugins that take part, each with its counter of times. name: for traces.
+    methods: those of the plugins that take part, each with its plugin and its counter of times. name: for
+        traces.
     """
 
-    methods: tuple[tuple[PluginMethod, AdmissionDurations], ...]
-    plugins: tuple[Plugin, ...]
+    methods: tuple[tuple[PluginMethod, Plugin, AdmissionDurations], ...]
     durations: AdmissionDurations
     name: str
 
     def beginning_at(self, plugin: Plugin) -> AdmissionStep:
         """Returns the step without the plugins before one of them."""
-        return self._replace(methods=self.methods[self.plugins.index(plugin) :])
+        first = next(index for index, each in enumerate(self.methods) if each[1] is plugin)
+        return self._replace(methods=self.methods[first:])
 
     async def run(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+        self,
+        attributes: AdmissionAttributes,
+        new: Document | None,
+        old: Document | None,
+        warnings: list[str],
     ) -> list[str]:
-        """Call the plugins; a refusal carries the warnings of the plugins before it."""
-        warnings: list[str] = []
+        """Call the plugins, and add their warnings to others, which are returned.
+
+        A refusal carries the warnings of the plugins before it.
+        """
         durations = self.durations
         began = plugin_began = perf_counter()
         try:
-            for method, durations in self.methods:
+            for method, _, durations in self.methods:
                 warnings += await method(attributes, new, old) or ()
                 now = perf_counter()
                 durations.accepted.observe(now - plugin_began)
@@ -448,26 +460,21 @@ class ApplicablePlugins:
         """Run mutating admission, twice if a plugin requests it: see `registry.write_request.Admission`."""
         mutation = self._steps.mutation
         if not self._steps.has_rounds:
-            return await mutation.run(self._attributes, new, old)
+            return await mutation.run(self._attributes, new, old, [])
         self.changes = ()
-        first, rounds, warnings = mutation, ReinvocationContext(), list[str]()
+        first, rounds = mutation, ReinvocationContext()
         if resumption is not None:
             assert isinstance(resumption, ResumedRounds)
             first, rounds = mutation.beginning_at(resumption.plugin), resumption.rounds
-            warnings += resumption.warnings
         self._rounds, attributes = rounds, self._attributes.with_rounds(rounds)
-        try:
-            warnings += await first.run(attributes, new, old)
-            if self._steps.notes_changes:
-                self.has_mutated = rounds.is_wanted
-            if rounds.is_wanted and not rounds.is_second:
-                rounds.is_second = True
-                warnings += await mutation.run(attributes, new, old)
-        except ApiError as refused:
-            refused.add_warnings(warnings)
-            raise
+        await first.run(attributes, new, old, rounds.warnings)
+        if self._steps.notes_changes:
+            self.has_mutated = rounds.is_wanted
+        if rounds.is_wanted and not rounds.is_second:
+            rounds.is_second = True
+            await mutation.run(attributes, new, old, rounds.warnings)
         self.changes = rounds.changes
-        return warnings
+        return rounds.warnings
 
     def resumption(self, causes: Mapping[int, Sequence[InvalidField]]) -> ResumedRounds:
         """Returns how mutating admission goes on: see `registry.write_request.Admission`."""
@@ -480,7 +487,7 @@ class ApplicablePlugins:
         for change, fields in sorted(failed.values(), key=lambda each: not each[0].is_fatal):
             warnings += change.on_invalid(fields)
         assert self._rounds is not None
-        return ResumedRounds(self._rounds.resumed(failed), self.changes[0].plugin, warnings)
+        return ResumedRounds(self._rounds.resumed(failed, warnings), self.changes[0].plugin)
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         """Returns the errors that plugins find: see `registry.write_request.Admission`."""
@@ -491,7 +498,7 @@ class ApplicablePlugins:
 
     async def validate(self, new: Document | None, old: Document | None) -> list[str]:
         """Run validating admission."""
-        return await self._steps.validation.run(self._attributes, new, old)
+        return await self._steps.validation.run(self._attributes, new, old, [])
 
 
 def _overrides(plugin: Plugin, method: str) -> bool:
@@ -524,14 +531,14 @@ class AdmissionChain:
 
         def step(verb: str, type_: str) -> AdmissionStep:
             name = f"{verb}_deletion" if operation is Operation.DELETE else verb
-            taking_part = tuple(each for each in plugins if _overrides(each, name))
             methods = tuple(
-                (_method(each, name), self._metrics.of_plugin(each.name, type_, operation.value))
-                for each in taking_part
+                (_method(each, name), each, self._metrics.of_plugin(each.name, type_, operation.value))
+                for each in plugins
+                if _overrides(each, name)
             )
             kind = "mutating" if type_ == ADMIT else "validating"
             durations = self._metrics.of_step(type_, operation.value)
-            return AdmissionStep(methods, taking_part, durations, f"{kind} admission")
+            return AdmissionStep(methods, durations, f"{kind} admission")
 
         return PluginSteps(
             step("mutate", ADMIT),

@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
@@ -34,7 +34,7 @@ from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
 from apiserver.registry.field_manager_conversions import run_converting
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.invalidating_changes import causes
+from apiserver.registry.invalidating_changes import InvalidField, causes
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.results import WriteResult
 from apiserver.registry.stored_object import StoredObject
@@ -136,8 +136,8 @@ class WritePath:
             while True:
                 try:
                     if request.admission is not None:
-                        told, size = await self._mutated(request, document, None, size, owners, resumption)
-                        admission_warnings = [*dict.fromkeys((*admission_warnings, *told))]
+                        mutated = await self._mutated(request, document, None, size, owners, resumption)
+                        admission_warnings, size = mutated
                     meta = document["metadata"]
                     is_named = meta.get("name") or not meta.get("generateName")
                     create = self._create_once if is_named else self._create_named
@@ -278,11 +278,15 @@ class WritePath:
         if admission is None or not admission.changes or not isinstance(refused, _OF_VALIDATION):
             return None
         offload, now = request.offload or self._offload, timestamps.to_text(self._clock())
-        refusal_of = partial(write_stages.refusal_of, request, old, now)
-        # Not on the event loop: each of the changes is validated, and an earlier state may have been larger.
-        size_bytes = sum(len(each.before) + len(each.after) for each in admission.changes)
-        size = max(SizeClass.LARGE, size_class(size_bytes))
-        found = await offload.run_begun(size, causes, admission.changes, refused, refusal_of)
+        changes = admission.changes
+
+        def find(is_bounded: bool) -> Mapping[int, Sequence[InvalidField]]:
+            refusal_of = partial(write_stages.refusal_of, request, old, now, is_bounded)
+            return causes(changes, refused, refusal_of)
+
+        # On the event loop if it means three validations at most of a small object, whose rules are bounded.
+        is_small = len(changes) == 1 and len(changes[0].before) + len(changes[0].after) <= LARGE_BYTES
+        found = await offload.run_bounded(SizeClass.SMALL if is_small else SizeClass.HUGE, find)
         if not found:
             return None
         try:
@@ -290,7 +294,7 @@ class WritePath:
         except ApiError as failed:
             failed.add_warnings(refused.warnings)
             raise
-        encoded = admission.changes[0].before
+        encoded = changes[0].before
         before = await offload.run_begun(size_class(len(encoded)), orjson.loads, encoded)
         new.clear()
         new.update(before)
@@ -384,12 +388,13 @@ class WritePath:
         else:
             old, proposed = await run_converting(offload, size, propose)
         new, extra, resumption = proposed.document, NO_EXTRA_WRITES, None
-        owners, warnings = new["metadata"].get("managedFields"), [*proposed.warnings]
+        owners = new["metadata"].get("managedFields")
         while True:
+            warnings = [*proposed.warnings]
             try:
                 if admission is not None:
                     told, size = await self._mutated(request, new, old, size, owners, resumption)
-                    warnings = [*dict.fromkeys((*warnings, *told))]
+                    warnings += told
                 now = timestamps.to_text(self._clock())
                 prepare = partial(write_stages.prepare_update, request, new, old, now)
                 is_small = size is SizeClass.SMALL

@@ -50,7 +50,7 @@ class Admission(Protocol):
         """Mutates the object that is about to be written, and returns warnings.
 
         new: None for a delete, which cannot be changed. resumption: made by `resumption`, after a function
-            has failed.
+            has failed. Then the warnings are those of all calls that still count, also of earlier ones.
         """
         ...
 

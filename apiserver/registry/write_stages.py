@@ -284,10 +284,13 @@ def check_mutated(request: WriteRequest, new: Document, old: Document | None) ->
         raise MutatedVersion("resourceVersion should not be set on objects to be created")
 
 
-def refusal_of(request: WriteRequest, old: Document | None, now: str, new: Document) -> ApiError | None:
+def refusal_of(
+    request: WriteRequest, old: Document | None, now: str, is_bounded: bool, new: Document
+) -> ApiError | None:
     """Returns the error for which an object would be refused after admission has mutated it, if there is one.
 
-    Runs the stages up to validation, which change the object. Plugins are not asked.
+    Runs the stages up to validation, which change the object. Plugins are not asked. Raises TakesLong if
+    `is_bounded`.
     """
     meta = new["metadata"]
     try:
@@ -295,10 +298,10 @@ def refusal_of(request: WriteRequest, old: Document | None, now: str, new: Docum
         if old is None:
             object_meta.prepare_create(meta, uid=_SOME_UID, now=now, generated_suffix=lambda: _SOME_SUFFIX)
             prepare_create(request, new, now)
-            findings = validate_create(request, new, is_bounded=False)
+            findings = validate_create(request, new, is_bounded)
         else:
             is_unchanged = prepare_update(request, new, old, now)
-            findings = validate_update(request, new, old, now, is_unchanged, is_bounded=False)
+            findings = validate_update(request, new, old, now, is_unchanged, is_bounded)
         accepted(request.resource, meta.get("name", ""), (), findings)
     except ApiError as refused:
         return refused

@@ -150,6 +150,14 @@ def test_a_condition_that_fails_is_ignored_as_other_failures_are(
         assert metric(ignoring, "apiserver_extension_ignored_failures_total", **labels) == 1
 
 
+def test_a_refusal_has_the_warnings_about_conditions_before_it(ignoring: Api) -> None:
+    labels = {"in": "warn", failing_conditions.REFUSED: "yes"}
+    answer = ignoring.post(f"/api/v1/{IN}/configmaps", named("refused", labels=labels))
+    assert answer.status == 403
+    assert 'extension "failing": validates (failing_conditions.py:' in answer.message
+    assert len(answer.warnings) == 2
+
+
 def _seen(message: str) -> Any:
     """Returns what a function has shown in its refusal."""
     prefix, _, shown = message.partition(": ")

@@ -83,6 +83,7 @@ NOT_AN_INTEGER: Final = 'spec.size: Invalid value: spec.size in body must be of 
 # What is created or updated, and the reason that the server gives.
 CREATED: Final = {
     "sets_a_wrong_type": (WIDGETS, NOT_AN_INTEGER),
+    "warns_and_sets_a_wrong_type": (WIDGETS, NOT_AN_INTEGER),
     "sets_too_large_a_number": (WIDGETS, "spec.size: Invalid value: spec.size in body should be less than"),
     "removes_a_required_field": (WIDGETS, "spec.size: Required value"),
     "breaks_a_rule": (WIDGETS, "spec: Invalid value: size is more than most"),
@@ -208,15 +209,18 @@ def test_what_the_client_has_made_invalid_is_refused_as_such(api: Api, on_error:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("on_error", ["fail", "ignore", "warn"])
+@pytest.mark.parametrize("length", [1, 1_560_000], ids=["small", "nearly too large"])
 def test_an_object_that_is_too_large_for_the_store_is_the_function_s_failure(
-    api: Api, on_error: str, mode: str
+    api: Api, length: int, on_error: str, mode: str
 ) -> None:
-    answer = api.post(WIDGETS, body(WIDGETS, "makes_it_too_large", f"{mode}{on_error}"))
+    sent = body(WIDGETS, "makes_it_too_large", f"{mode}{on_error}")
+    sent["spec"]["fixed"] = "a" * length
+    answer = api.post(WIDGETS, sent)
     if on_error == "fail":
         assert (answer.status, answer.reason) == (500, "InternalError")
         assert "has made an object of 2000" in answer.message
     else:
-        assert answer.ok()["spec"] == {"size": 5, "fixed": "a"}
+        assert answer.ok()["spec"] == {"size": 5, "fixed": "a" * length}
         assert len(answer.warnings) == (on_error == "warn")
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ADMISSION_GROUP: Final = "admission"
-# The size of an object that a function may make: the server adds the identity, times and owners of fields,
-# and the store takes `VALUE_BYTES_MAX`.
+# The size to which a function may make an object grow: the store takes `VALUE_BYTES_MAX`. The server adds the
+# identity, times and owners of fields, which rarely take more than the rest.
 OBJECT_BYTES_MAX: Final = VALUE_BYTES_MAX - 16 * 1024
 # More errors would not be read.
 _FIELDS_SHOWN: Final = 3
@@ -384,14 +384,14 @@ class MutatingExtension(ExtensionPlugin):
             return ReviewOutcome(answer.warnings)
         before, rounds = write.hub_json(), write.attributes.rounds
         has_changed = await _replaced(hook, answer.changed, write, resource)
-        if has_changed and len(write.hub_json()) > OBJECT_BYTES_MAX >= len(before):
-            size_bytes = len(write.hub_json())
+        after = write.hub_json() if has_changed else before
+        if len(after) > max(OBJECT_BYTES_MAX, len(before)):
             write.replace(await write.offload.run_begun(size_class(len(before)), orjson.loads, before))
-            raise hook.invalid(f"has made an object of {size_bytes} bytes, more than {OBJECT_BYTES_MAX}")
+            raise hook.invalid(f"has made an object of {len(after)} bytes, more than {OBJECT_BYTES_MAX}")
         if has_changed and rounds is not None:
             on_invalid = partial(self._made_invalid, hook, write, _turn(write, number))
             is_fatal = hook.info.on_error is OnError.FAIL
-            rounds.note(FunctionChange(before, write.hub_json(), hook.key, self, is_fatal, on_invalid))
+            rounds.note(FunctionChange(before, after, hook.key, self, is_fatal, on_invalid))
         return ReviewOutcome(answer.warnings, has_changed=has_changed)
 
     def _made_invalid(

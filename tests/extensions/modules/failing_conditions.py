@@ -11,6 +11,8 @@ from typing import Any, Final
 from apiserver.extensions import Extension
 
 ON_ERROR: Final = ("ignore", "warn")
+# The label of objects that another function refuses, as its condition cannot be evaluated either.
+REFUSED: Final = "refused"
 # By the names of attributes, as the flag takes them.
 extensions: Final = {
     f"{prefix}{on_error}": Extension(f"{prefix}{on_error}".replace("_", "-"), on_error=on_error)
@@ -29,7 +31,17 @@ def validates(created: Any) -> None:
 
 
 for _name, _extension in extensions.items():
-    _of_these = f"has(object.metadata.labels) && object.metadata.labels == {{'in': '{_extension.name}'}}"
+    _of_these = (
+        "has(object.metadata.labels) && 'in' in object.metadata.labels && "
+        f"object.metadata.labels['in'] == '{_extension.name}'"
+    )
     _where = f"{_of_these} && object.metadata.annotations['missing'] == ''"
     _extension.mutate("configmaps", where=_where, inline=_name.startswith("inline"))(mutates)
     _extension.validate("configmaps", where=_where, inline=_name.startswith("inline"))(validates)
+
+failing = Extension("failing")
+_of_refused = f"has(object.metadata.labels) && '{REFUSED}' in object.metadata.labels"
+failing.validate("configmaps", where=f"{_of_refused} && object.metadata.annotations['missing'] == ''")(
+    validates
+)
+extensions["failing"] = failing

@@ -46,6 +46,12 @@ def sets_a_wrong_type(widget: Any) -> None:
 
 
 @mutates(WIDGETS)
+def warns_and_sets_a_wrong_type(widget: Any, warn: Any) -> None:
+    warn("the size is seven")
+    widget["spec"]["size"] = "seven"
+
+
+@mutates(WIDGETS)
 def sets_too_large_a_number(widget: Any) -> None:
     widget["spec"]["size"] = 100
 
